@@ -1,0 +1,17 @@
+"""The exit codes of both programs, in one place."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a process's exit status means; `status --check` has its own scale."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    STOPPED = 3
+    """`generate` only: it was asked to stop and did."""
+    REFUSED = 4
+    """`generate` only: the engine refuses for good (401, 404, another model)."""
+    DISK = 5
+    """`generate` and `retokenize`: the disk is full, read-only or failing."""
