@@ -121,6 +121,16 @@ def parse_object(text: str) -> dict[str, Any]:
     return value
 
 
+def parse_switch(text: str) -> bool:
+    """A switch given as text, in a variable or a profile: `1`, `true`, `yes`, `on` and their opposites."""
+    word = text.strip().lower()
+    if word in ("1", "true", "yes", "on"):
+        return True
+    if word in ("", "0", "false", "no", "off"):
+        return False
+    raise _usage(f"{text!r} is neither true nor false", "write true or false")
+
+
 def parse_price(text: str) -> float:
     """A price per hour, in the operator's own currency, 0 or more. Raises OperatorError."""
     try:
@@ -166,6 +176,20 @@ class Option:
         """`--token-budget` of `token_budget`."""
         return "--" + self.name.replace("_", "-")
 
+    def read(self, given: Any, where: str) -> Any:
+        """The value of what was given as text, a switch's bool, or a list of texts for `many`.
+
+        Raises OperatorError (usage) that begins with `where`: the flag, variable or key.
+        """
+        try:
+            if self.switch:
+                return given if isinstance(given, bool) else parse_switch(given)
+            if self.many:
+                return tuple(self.parse(text) for text in ([given] if isinstance(given, str) else given))
+            return self.parse(given)
+        except OperatorError as error:
+            raise _usage(f"{where}: {error.message}", error.remedy) from None
+
     @property
     def variable(self) -> str:
         """`EAGLE3_TOKEN_BUDGET` of `token_budget`."""
@@ -174,22 +198,54 @@ class Option:
 
 TABLE: tuple[Option, ...] = (
     Option("root", "DIR", str, DEFAULT_ROOT, "folder of the datasets, on the container"),
-    Option("token_budget", "N", parse_budget, Budget(), "completion tokens for each dataset: 10M, 500k, B4=20M,B5=5M; 0 is none"),
+    Option(
+        "token_budget",
+        "N",
+        parse_budget,
+        Budget(),
+        "completion tokens for each dataset: 10M, 500k, B4=20M,B5=5M; 0 is none",
+    ),
     Option("max_samples", "N", parse_count, None, "at most N prompts of a dataset are answered"),
     Option("datasets", "LIST", parse_list, None, "ids or folder names, comma-separated; all when not given"),
     Option("engine_url", "URL", str, "http://127.0.0.1:30000", "SGLang, as the container reaches it"),
     Option("api_key_file", "FILE", str, None, "file on the container with the engine's API key"),
-    Option("model_path", "DIR", str, None, "the model's folder on the container: tokenizer, vocabulary, end-of-sequence ids, context"),
+    Option(
+        "model_path",
+        "DIR",
+        str,
+        None,
+        "the model's folder on the container: tokenizer, vocabulary, end-of-sequence ids, context",
+    ),
     Option("trust_remote_code", "", str, False, "let the tokenizer's own Python code run", switch=True),
-    Option("python", "PATH", str, None, "Python on the container that runs generate and retokenize; the first that works"),
+    Option(
+        "python", "PATH", str, None, "Python on the container that runs generate and retokenize; the first that works"
+    ),
     Option("concurrency", "N", parse_count, 64, "requests in flight"),
     Option("max_new_tokens", "N", parse_count, 16_384, "longest answer, clamped to the context"),
-    Option("sampling", "JSON", parse_object, None, "sampling parameters passed to the engine; the model's own when not given"),
+    Option(
+        "sampling",
+        "JSON",
+        parse_object,
+        None,
+        "sampling parameters passed to the engine; the model's own when not given",
+    ),
     Option("template_kwargs", "JSON", parse_object, None, "passed to the chat template, such as thinking on or off"),
     Option("shuffle", "SEED", parse_integer, None, "take prompts in a seeded random order; file order when not given"),
-    Option("on_length", "keep|drop", one_of("keep", "drop"), "keep", "what tokenizing does with answers that were cut by length"),
+    Option(
+        "on_length",
+        "keep|drop",
+        one_of("keep", "drop"),
+        "keep",
+        "what tokenizing does with answers that were cut by length",
+    ),
     Option("max_seq_len", "N", parse_count, None, "longest row to write when tokenizing"),
-    Option("retokenize", "auto|always|never", one_of("auto", "always", "never"), "auto", "when to rebuild tokenized_data.jsonl"),
+    Option(
+        "retokenize",
+        "auto|always|never",
+        one_of("auto", "always", "never"),
+        "auto",
+        "when to rebuild tokenized_data.jsonl",
+    ),
     Option("drain_s", "S", parse_seconds, 120.0, "seconds a stop waits for answers in flight"),
     Option("retry_failed", "", str, False, "try prompts again that were set aside", switch=True),
     Option("accept", "CODE", str, (), "pass one named problem; recorded", many=True),
@@ -282,7 +338,8 @@ _ALLOWED_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _from_json_value(name: str, raw: Any) -> Any:
+def _from_json_value(name: str, given: Any) -> Any:
+    raw: Any = given
     allowed = _ALLOWED_TYPES.get(name, (str, type(None)))
     if not isinstance(raw, allowed) or (isinstance(raw, bool) and bool not in allowed):
         raise _usage(f"option {name} has a value of the wrong type: {raw!r}")
