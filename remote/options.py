@@ -338,17 +338,20 @@ _ALLOWED_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+def _budget_from_json(raw: Any) -> Budget:
+    default, per = raw.get("default"), raw.get("per", {})
+    numbers = [default, *per.values()] if isinstance(per, dict) else [None]
+    if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in numbers):
+        raise _usage(f"option token_budget has a value of the wrong type: {raw!r}")
+    return Budget(default, dict(per))
+
+
 def _from_json_value(name: str, raw: Any) -> Any:
     allowed = _ALLOWED_TYPES.get(name, (str, type(None)))
     if not isinstance(raw, allowed) or (isinstance(raw, bool) and bool not in allowed):
         raise _usage(f"option {name} has a value of the wrong type: {raw!r}")
     if name == "token_budget":
-        budget: dict[str, Any] = dict(raw)
-        default, per = budget.get("default"), budget.get("per", {})
-        numbers = [default, *per.values()] if isinstance(per, dict) else [None]
-        if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in numbers):
-            raise _usage(f"option token_budget has a value of the wrong type: {raw!r}")
-        return Budget(default, dict(per))
+        return _budget_from_json(raw)
     if isinstance(raw, list):
         return tuple(str(item) for item in raw)
     return raw
