@@ -1,22 +1,22 @@
 """Pure formatting for everything the operator reads: figures, ages, clocks, columns.
 
 The figures come from `remote.figures`, because the container writes sentences with them too;
-what needs a time zone or a terminal's columns is here. Nothing here reads a clock.
+what only a terminal needs, its columns and narrow places, is here. Nothing here reads a clock.
 """
 
 from __future__ import annotations
-
-from datetime import datetime, timedelta, timezone, tzinfo
 
 from rich.cells import cell_len, set_cell_size
 
 from remote.figures import (
     UNKNOWN,
     about,
+    clock,
     count,
     duration,
     hours,
     limit,
+    moment,
     percent,
     plural,
     rate,
@@ -29,8 +29,6 @@ __all__ = [
     "UNKNOWN", "about", "age", "clock", "count", "duration", "eta", "fit", "hours", "limit", "moment",
     "offset", "percent", "plural", "rate", "significant", "size", "tokens", "wrap",
 ]  # fmt: skip
-
-UTC = timezone.utc
 
 
 def age(seconds: float | None) -> str:
@@ -49,32 +47,6 @@ def age(seconds: float | None) -> str:
 def eta(seconds: float | None) -> str:
     """Time to go: `8 h 27 m`; `–` when unknown or endless."""
     return duration(seconds)
-
-
-def _at(epoch_s: float, zone: tzinfo) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(epoch_s, zone)
-    except (OverflowError, ValueError, OSError):
-        return None
-
-
-def clock(epoch_s: float | None, zone: tzinfo = UTC) -> str:
-    """The time of day, `03:12:44`; seconds since 1970 in, `–` for what is no time."""
-    moment_at = None if epoch_s is None else _at(epoch_s, zone)
-    return UNKNOWN if moment_at is None else moment_at.strftime("%H:%M:%S")
-
-
-def moment(epoch_s: float | None, now: float, zone: tzinfo = UTC) -> str:
-    """A point in time as short as it can be told apart: `02:10` today, `Nov 30 22:10`, `2025-11-30`."""
-    then = None if epoch_s is None else _at(epoch_s, zone)
-    today = _at(now, zone)
-    if then is None or today is None:
-        return UNKNOWN
-    if then.date() == today.date():
-        return then.strftime("%H:%M")
-    if abs(today - then) < timedelta(days=180):
-        return f"{then:%b} {then.day} {then:%H:%M}"
-    return then.strftime("%Y-%m-%d")
 
 
 def offset(seconds: float | None) -> str:

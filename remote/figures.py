@@ -7,8 +7,10 @@ estimates carry three significant digits or a little more; one unit a figure, a 
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta, timezone, tzinfo
 
 UNKNOWN = "–"
+UTC = timezone.utc
 _UNITS = ((10**9, " G"), (10**6, " M"), (10**3, " k"))
 
 
@@ -119,3 +121,29 @@ def hours(number: float | None, unit: str = "h") -> str:
 def plural(number: int, word: str) -> str:
     """`1 dataset`, `6 datasets`."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def _at(epoch_s: float, zone: tzinfo) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(epoch_s, zone)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def clock(epoch_s: float | None, zone: tzinfo = UTC) -> str:
+    """The time of day, `03:12:44`; seconds since 1970 in, `–` for what is no time."""
+    then = None if epoch_s is None else _at(epoch_s, zone)
+    return UNKNOWN if then is None else then.strftime("%H:%M:%S")
+
+
+def moment(epoch_s: float | None, now: float, zone: tzinfo = UTC) -> str:
+    """A point in time as short as it can be told apart: `02:10` today, `Nov 30 22:10`, `2025-11-30`."""
+    then = None if epoch_s is None else _at(epoch_s, zone)
+    today = _at(now, zone)
+    if then is None or today is None:
+        return UNKNOWN
+    if then.date() == today.date():
+        return then.strftime("%H:%M")
+    if abs(today - then) < timedelta(days=180):
+        return f"{then:%b} {then.day} {then:%H:%M}"
+    return then.strftime("%Y-%m-%d")
