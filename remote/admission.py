@@ -1,0 +1,151 @@
+"""Which dataset gets the next free place of the engine: pure, the clock is passed in.
+
+Stopping when the sum passes the budget would throw away what is in flight and keep the short answers, because the long
+ones still run. So a dataset stops *admitting* when its tokens and what is expected of its answers in flight reach the
+budget; those finish, all are kept, and it admits a few more while it is short. A place that is free goes to the earliest
+dataset that still admits: while one drains, the next one fills.
+
+The run and the simulated bench use this code and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from remote.lengths import Lengths, expected_length
+
+_SPEED_MEMORY = 0.98
+"""How much of the measured speed each further answer leaves: about the last fifty answers count."""
+_LOOK_AGAIN = 0.1
+"""A dataset that is short by N answers is reckoned again after a tenth of them: near its budget, at every admission."""
+
+
+@dataclass
+class Ticket:
+    """One admitted answer: when it was sent (s), and the most tokens it may have."""
+
+    folder: str
+    sent_at: float
+    limit: int
+
+
+@dataclass
+class Track:
+    """What admission knows of one dataset: `left` prompts may still be admitted; a `budget` of 0 is none."""
+
+    folder: str
+    budget: int
+    tokens: int
+    left: int
+    lengths: Lengths
+    in_flight: dict[str, Ticket] = field(default_factory=dict)
+    free_admissions: int = 0
+    """Admissions that are certain to stay below the budget, from the last reckoning."""
+
+    @property
+    def short(self) -> bool:
+        """Whether its tokens are below its budget; without a budget, always."""
+        return self.budget == 0 or self.tokens < self.budget
+
+    @property
+    def finished(self) -> bool:
+        """Nothing in flight, and either the budget reached or no prompt left."""
+        return not self.in_flight and (not self.short or self.left <= 0)
+
+
+class Admission:
+    """Places, datasets in their order, and what is in flight.
+
+    `longest` is the run's limit of one answer in tokens. Every `now` is seconds on one clock that does not go back.
+    """
+
+    def __init__(self, concurrency: int, tracks: Iterable[Track], longest: int) -> None:
+        self.concurrency = concurrency
+        self.tracks = {track.folder: track for track in tracks}
+        self.paused = False
+        self.everyone = Lengths(longest)
+        self._longest = longest
+        self._speed_tokens = 0.0
+        self._speed_s = 0.0
+
+    @property
+    def in_flight(self) -> int:
+        """Answers in flight, all datasets together."""
+        return sum(len(track.in_flight) for track in self.tracks.values())
+
+    @property
+    def speed_tokens_s(self) -> float | None:
+        """Tokens a second of one answer, as measured from sending to its end; None before the first one ended."""
+        return self._speed_tokens / self._speed_s if self._speed_s > 0 else None
+
+    def seed_everyone(self, lengths: Iterable[tuple[int, int]]) -> None:
+        """Take in (length, times) of records that no track of this run has."""
+        for length, times in lengths:
+            self.everyone.add(length, times)
+
+    def expected_tokens(self, track: Track, now: float) -> float:
+        """What a dataset comes to when everything in flight has ended well."""
+        speed = self.speed_tokens_s or 0.0
+        return track.tokens + sum(
+            expected_length(track.lengths, self.everyone, max(0.0, now - ticket.sent_at) * speed, ticket.limit)
+            for ticket in track.in_flight.values()
+        )
+
+    def admits(self, track: Track, now: float) -> bool:
+        """Whether a dataset would take a further answer."""
+        if track.left <= 0:
+            return False
+        if track.budget == 0 or track.free_admissions > 0:
+            return True
+        missing = track.budget - self.expected_tokens(track, now)
+        if missing <= 0:
+            return False
+        answer = expected_length(track.lengths, self.everyone, 0.0, self._longest)
+        track.free_admissions = max(1, int(missing / answer * _LOOK_AGAIN))
+        return True
+
+    def next(self, now: float) -> str | None:
+        """The dataset that gets the next place; None when no place is free or nobody admits."""
+        if self.paused or self.in_flight >= self.concurrency:
+            return None
+        return next((track.folder for track in self.tracks.values() if self.admits(track, now)), None)
+
+    def admit(self, folder: str, key: str, now: float, limit: int) -> None:
+        """A prompt takes a place; `limit` is the most tokens its answer may have."""
+        track = self.tracks[folder]
+        track.left -= 1
+        track.free_admissions = max(0, track.free_admissions - 1)
+        track.in_flight[key] = Ticket(folder, now, limit)
+
+    def sent(self, folder: str, key: str, now: float, limit: int) -> None:
+        """An attempt of it goes out now: what an earlier one decoded is gone."""
+        ticket = self.tracks[folder].in_flight[key]
+        ticket.sent_at, ticket.limit = now, limit
+
+    def kept(self, folder: str, key: str, now: float, tokens: int) -> None:
+        """An answer ended well and was kept."""
+        track = self.tracks[folder]
+        ticket = track.in_flight.pop(key)
+        track.tokens += tokens
+        track.lengths.add(tokens)
+        self.everyone.add(tokens)
+        self._speed_tokens = self._speed_tokens * _SPEED_MEMORY + tokens
+        self._speed_s = self._speed_s * _SPEED_MEMORY + max(now - ticket.sent_at, 1e-6)
+
+    def dropped(self, folder: str, key: str, back: bool = False) -> None:
+        """A prompt gave its place up without an answer; `back` when it may be admitted again."""
+        track = self.tracks[folder]
+        del track.in_flight[key]
+        track.left += 1 if back else 0
+        track.free_admissions = 0
+
+    def set_budget(self, folder: str, budget: int) -> None:
+        """A new budget, from the next admission on."""
+        track = self.tracks[folder]
+        track.budget, track.free_admissions = budget, 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether every dataset is finished."""
+        return all(track.finished for track in self.tracks.values())
