@@ -1,0 +1,138 @@
+"""The engine and the GPUs, in a few lines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from rich.text import Text
+
+from console import text
+from console.model import Engine, Gpu
+from console.view import View
+from widgets.bars import bar, sparkline
+from widgets.card import CardValue
+from widgets.tones import ACT, DIM, GOOD, LOOK, STRONG, UNKNOWN
+
+HEALTH = {
+    "healthy": ("●", "healthy", GOOD),
+    "unhealthy": ("✗", "unhealthy", ACT),
+    "loading": ("◌", "loading", LOOK),
+    "down": ("✗", "down", ACT),
+    "unknown": ("?", "not known", DIM),
+}
+
+
+def engine_card(view: View, history: Sequence[float | None] = (), inner: int = 52, lines: int = 4) -> CardValue:
+    """The card of the main screen: the engine in two lines, the GPUs in the rest."""
+    snapshot = view.snapshot
+    if snapshot is None:
+        return CardValue("engine and GPUs", (Text("not known yet", DIM),), not view.link.fresh)
+    out = [engine_line(snapshot.engine), load_line(snapshot.engine, history)]
+    out += gpu_lines(snapshot.gpus.rows, snapshot.gpus.detail, inner, lines - len(out))
+    return CardValue("engine and GPUs", tuple(out[:lines]), not view.link.fresh)
+
+
+def health_words(engine: Engine) -> Text:
+    """`● healthy`."""
+    mark, words, tone = HEALTH.get(engine.health, ("?", engine.health, LOOK))
+    return Text(f"{mark} {words}", tone)
+
+
+def model_name(engine: Engine) -> str:
+    """The served name, else the last part of the model's path."""
+    return engine.served_name or PurePosixPath(engine.model_path or "").name or UNKNOWN
+
+
+def engine_line(engine: Engine) -> Text:
+    """Version, health, model, and what is wrong with it."""
+    out = Text("SGLang", no_wrap=True)
+    if engine.version:
+        out.append(f" {engine.version}")
+    out.append(" ").append_text(health_words(engine))
+    if engine.health in ("healthy", "loading"):
+        out.append("  ").append(model_name(engine), ACT if engine.expected_model is False else "")
+        if engine.expected_model is False:
+            out.append(" NOT THE MODEL ASKED FOR", ACT)
+    if engine.detail:
+        out.append("  ").append(engine.detail, DIM if engine.health == "healthy" else LOOK)
+    return out
+
+
+def load_line(engine: Engine, history: Sequence[float | None] = ()) -> Text:
+    """Requests, tokens a second with the last hour beside it, share of the KV cache."""
+    out = Text(no_wrap=True)
+    out.append(f"{text.count(engine.running)} running, {text.count(engine.queued)} queued")
+    out.append("  ").append(f"{text.about(engine.tokens_s)} tok/s", STRONG if engine.tokens_s else "")
+    if any(value is not None for value in history):
+        out.append(" ").append(sparkline(history, 12), DIM)
+    usage = None if engine.token_usage is None else engine.token_usage * 100
+    out.append("  ").append(f"KV {text.percent(usage, 100)}")
+    return out
+
+
+def gpu_words(gpu: Gpu) -> Text:
+    """`0 98 % 91G 71°`: one GPU in sixteen cells."""
+    out = Text(no_wrap=True)
+    busy = None if gpu.utilisation is None else f"{round(gpu.utilisation):>3d}%"
+    out.append(f"{UNKNOWN if gpu.index is None else gpu.index} ", DIM)
+    idle = gpu.utilisation is not None and gpu.utilisation < 10
+    out.append(busy or f"  {UNKNOWN} ", LOOK if idle else "")
+    used = UNKNOWN if gpu.memory_used_bytes is None else f"{round(gpu.memory_used_bytes / 2**30)}G"
+    hot = gpu.temperature_c is not None and gpu.temperature_c >= 88
+    warm = UNKNOWN if gpu.temperature_c is None else f"{round(gpu.temperature_c)}°"
+    out.append(f"{used:>4}", DIM).append(f"{warm:>4}", ACT if hot else DIM)
+    return out
+
+
+def gpu_lines(gpus: Sequence[Gpu], detail: str, inner: int, lines: int) -> list[Text]:
+    """The GPUs in rows as wide as the card; a summary when they do not all fit."""
+    if lines < 1:
+        return []
+    if not gpus:
+        return [Text(f"GPUs: {detail or 'not known'}", LOOK if detail else DIM)]
+    per_line = max(1, (inner + 2) // 16)
+    if per_line * lines < len(gpus):
+        return [gpu_summary(gpus)]
+    out: list[Text] = []
+    for start in range(0, len(gpus), per_line):
+        out.append(Text("  ").join(gpu_words(gpu) for gpu in gpus[start : start + per_line]))
+    return out
+
+
+def gpu_summary(gpus: Sequence[Gpu]) -> Text:
+    """`GPU 8× 97 %`: how many and how busy on average."""
+    known = [gpu.utilisation for gpu in gpus if gpu.utilisation is not None]
+    if not gpus:
+        return Text("GPU –", DIM)
+    mean = sum(known) / len(known) if known else None
+    out = Text(f"GPU {len(gpus)}× ")
+    idle = sum(1 for value in known if value < 10)
+    out.append(text.percent(mean, 100), LOOK if idle else "")
+    if idle:
+        out.append(f" ({idle} idle)", LOOK)
+    return out
+
+
+def gpu_bar_lines(gpus: Sequence[Gpu], history: Sequence[Sequence[float | None]], width: int) -> list[Text]:
+    """One line a GPU for the engine's screen: utilisation now and over time, memory, temperature, power."""
+    out = []
+    for place, gpu in enumerate(gpus):
+        line = Text(no_wrap=True)
+        line.append(f"{UNKNOWN if gpu.index is None else gpu.index:>3} ", STRONG)
+        share = None if gpu.utilisation is None else gpu.utilisation / 100
+        line.append(bar(share, 10), GOOD if (share or 0) >= 0.1 else LOOK)
+        line.append(f"{text.percent(gpu.utilisation, 100):>6}")
+        used, total = gpu.memory_used_bytes, gpu.memory_total_bytes
+        line.append(f"  {_gib(used):>4}/{_gib(total)} GiB")
+        warm = UNKNOWN if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}"
+        power = UNKNOWN if gpu.power_w is None else f"{gpu.power_w:.0f}"
+        line.append(f"  {warm:>3} °C  {power:>4} W  ")
+        nights = history[place] if place < len(history) else ()
+        line.append(sparkline(nights, max(0, width - line.cell_len), 100.0), DIM)
+        out.append(line)
+    return out
+
+
+def _gib(number_bytes: int | None) -> str:
+    return UNKNOWN if number_bytes is None else f"{number_bytes / 2**30:.0f}"

@@ -1,0 +1,64 @@
+"""A framed card of finished lines, and the plain block of lines without a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+from textual.widgets import Static
+
+
+@dataclass(frozen=True)
+class CardValue:
+    """What a card says: its title, its lines, and whether they are out of date."""
+
+    title: str
+    lines: tuple[Text, ...] = ()
+    stale: bool = False
+
+
+class Block(Static):
+    """Finished lines, one below the other; a line too long ends in an ellipsis."""
+
+    DEFAULT_CSS = """
+    Block { height: auto; text-wrap: nowrap; text-overflow: ellipsis; }
+    Block.-stale { text-opacity: 55%; }
+    """
+
+    def __init__(self, lines: Sequence[Text] = (), *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(joined(lines), id=id, classes=classes, markup=False)
+        self._lines = tuple(lines)
+
+    @property
+    def lines(self) -> tuple[Text, ...]:
+        """What is shown now."""
+        return self._lines
+
+    def show(self, lines: Sequence[Text], stale: bool = False) -> None:
+        """Show these lines. The same lines again cost nothing."""
+        self.set_class(stale, "-stale")
+        if self._lines != tuple(lines):
+            self._lines = tuple(lines)
+            self.update(joined(lines))
+
+
+class Card(Block):
+    """A `Block` in a frame with a title."""
+
+    DEFAULT_CSS = """
+    Card { border: round $border-blurred; border-title-color: $text-muted; padding: 0 1; height: auto; }
+    """
+
+    def show_value(self, value: CardValue) -> None:
+        """Show a card's value."""
+        # Through Text: a plain string would be read as markup.
+        self.border_title = Text(value.title).markup
+        self.show(value.lines, value.stale)
+
+
+def joined(lines: Sequence[Text]) -> Text:
+    """Lines as one Text that does not wrap."""
+    text = Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
+    text.no_wrap = True
+    return text

@@ -1,0 +1,61 @@
+"""One training row as the trainer sees it: every token, its mask, its border and its special tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from widgets.tones import DIM, GOOD, NOTE
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token: `text` cleaned for the screen; `mask` 1 where the loss counts."""
+
+    id: int
+    text: str
+    mask: int
+    special: bool = False
+
+
+def token_rows(tokens: Sequence[Token], shortened: int = 0) -> list[Text]:
+    """The row as paragraphs: a heading where the mask changes, then its tokens.
+
+    The mask is told three times over, so that colour is never needed: in the heading, by a bar
+    at the left (`┃` trained, `┆` not), and by the tone. Special tokens stand in `‹›`.
+    `shortened` says how many tokens were left out by whoever made the list.
+    """
+    out: list[Text] = []
+    for mask, run in _runs(tokens):
+        trained = mask == 1
+        title = "trained on: mask 1" if trained else "not trained on: mask 0"
+        out.append(Text(f"── {title}, {len(run):,} tokens ", GOOD if trained else DIM))
+        out.extend(_paragraph(run, trained))
+    if shortened:
+        out.append(Text(f"… {shortened:,} more tokens are not shown", DIM))
+    return out
+
+
+def _runs(tokens: Sequence[Token]) -> list[tuple[int, list[Token]]]:
+    runs: list[tuple[int, list[Token]]] = []
+    for token in tokens:
+        if not runs or runs[-1][0] != token.mask:
+            runs.append((token.mask, []))
+        runs[-1][1].append(token)
+    return runs
+
+
+def _paragraph(run: Sequence[Token], trained: bool) -> list[Text]:
+    edge, tone = ("┃ ", GOOD) if trained else ("┆ ", DIM)
+    lines = [Text(edge, tone)]
+    for token in run:
+        if token.special:
+            lines[-1].append(f"‹{token.text}›", f"bold {NOTE}")
+        else:
+            lines[-1].append(token.text, "" if trained else DIM)
+        # A newline in the text is shown by its mark and then really taken.
+        if "⏎" in token.text:
+            lines.append(Text(edge, tone))
+    return lines
