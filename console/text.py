@@ -11,6 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from remote.figures import (
     UNKNOWN,
     about,
+    about_tokens,
     clock,
     count,
     duration,
@@ -26,7 +27,7 @@ from remote.figures import (
 )
 
 __all__ = [
-    "UNKNOWN", "about", "age", "clock", "count", "duration", "eta", "fit", "hours", "limit", "moment",
+    "UNKNOWN", "about", "about_tokens", "age", "clock", "count", "duration", "eta", "fit", "hours", "limit", "moment",
     "offset", "percent", "plural", "rate", "significant", "size", "tokens", "wrap",
 ]  # fmt: skip
 

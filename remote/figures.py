@@ -39,17 +39,26 @@ def about(number: float | None) -> str:
 
 
 def tokens(number: float | None) -> str:
-    """A number of tokens: `10.45 M`, `138 M`, `4.40 k`, `512`."""
+    """A number of tokens that was counted: `10.45 M`, `138 M`, `4.40 k`, `512`."""
+    # Two more digits between 10 and 100 M, where budgets are: 10.45 M and 10.70 M must not look alike.
+    return _scaled(number, 4)
+
+
+def about_tokens(number: float | None) -> str:
+    """A number of tokens that was estimated, three significant digits: `15.0 M`, `9.82 M`."""
+    return _scaled(number, 3)
+
+
+def _scaled(number: float | None, digits: int) -> str:
     if number is None:
         return UNKNOWN
     if number < 0:
-        return "-" + tokens(-number)
+        return "-" + _scaled(-number, digits)
     for scale, unit in _UNITS:
         # 999,999 is 1.00 M: the unit is chosen by what will be printed, not by the raw value.
         if number >= scale * 0.9995 and number >= 1000:
             scaled = number / scale
-            digits = 4 if scale == 10**6 and 9.995 <= scaled < 99.995 else 3
-            return significant(scaled, digits) + unit
+            return significant(scaled, digits if scale == 10**6 and 9.995 <= scaled < 99.995 else 3) + unit
     return f"{round(number)}"
 
 

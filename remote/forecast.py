@@ -36,10 +36,10 @@ class Mean:
 def mean_answer(state: DatasetState) -> Mean:
     """Own records from 20 on, else those of all datasets, else 2,000."""
     if state.records.usable >= OWN_RECORDS and state.tokens > 0:
-        return Mean(state.tokens / state.records.usable, f"the mean of its own {state.records.usable:,} answers", True)
+        return Mean(state.tokens / state.records.usable, "mean of its own", True)
     if state.all_records > 0 and state.all_tokens > 0:
-        return Mean(state.all_tokens / state.all_records, "the mean of all datasets", False)
-    return Mean(PRIOR_TOKENS, "assumed: there is no answer yet to measure", False)
+        return Mean(state.all_tokens / state.all_records, "mean of all datasets", False)
+    return Mean(PRIOR_TOKENS, "assumed mean", False)
 
 
 @dataclass(frozen=True)

@@ -142,6 +142,16 @@ def parse_price(text: str) -> float:
     return number
 
 
+def parse_hook(text: str) -> str:
+    """An address to post to, `http` or `https`, perhaps with `slack+` or `ntfy+` before it. Raises OperatorError.
+
+    The address may be a secret in itself, so the message does not repeat it.
+    """
+    if re.fullmatch(r"(?:(?:slack|ntfy|generic)\+)?https?://[^\s/]+\S*", text) is None:
+        raise _usage("an address to post to is not an http or https URL", "write https://ntfy.sh/my-topic")
+    return text
+
+
 def one_of(*allowed: str) -> Callable[[str], str]:
     """A parser that takes one of a few words."""
 
@@ -251,6 +261,16 @@ TABLE: tuple[Option, ...] = (
     Option("accept", "CODE", str, (), "pass one named problem; recorded", many=True),
     Option("read_only", "", str, False, "change nothing on the container", switch=True),
     Option("price_per_hour", "PRICE", parse_price, None, "what the container costs an hour, for the totals"),
+    Option(
+        "notify",
+        "URL",
+        parse_hook,
+        (),
+        "addresses the container posts to when a run starts, stalls or ends: a plain webhook gets JSON, Slack and ntfy "
+        "their own shapes; prefix slack+ or ntfy+ where the address does not say",
+        many=True,
+        side="profile",
+    ),
     Option("config", "FILE", str, None, "settings file of the console", side="console"),
     Option("identity", "FILE", str, None, "SSH private key", side="console"),
     Option("known_hosts", "FILE", str, None, "SSH known hosts file", side="console"),
@@ -283,6 +303,7 @@ class Options:
     accept: tuple[str, ...] = ()
     read_only: bool = False
     price_per_hour: float | None = None
+    notify: tuple[str, ...] = ()
 
     def selects(self, folder: str) -> bool:
         """Whether `--datasets` takes this dataset in."""
@@ -330,6 +351,7 @@ _ALLOWED_TYPES: dict[str, tuple[type, ...]] = {
     "template_kwargs": (dict, type(None)),
     "datasets": (list, type(None)),
     "accept": (list,),
+    "notify": (list,),
     "token_budget": (dict,),
     "root": (str,),
     "engine_url": (str,),

@@ -153,7 +153,7 @@ def _say_work(expected: Expected, state: DatasetState, found: Findings) -> None:
     found.step(
         "work",
         OK,
-        f"about {figures.about(expected.responses)} answers, {figures.tokens(expected.tokens)} tokens"
+        f"about {figures.about(expected.responses)} answers, {figures.about_tokens(expected.tokens)} tokens"
         f"{', ' + cost if cost else ''}, {figures.size(expected.raw_bytes)}",
         f"{expected.mean.tokens:,.0f} tokens an answer, {expected.mean.source}"
         + (f"; {figures.rate(state.rate.tokens_s)}, {state.rate.source}" if state.rate else "; speed not measured yet"),

@@ -168,7 +168,7 @@ def budget(state: DatasetState, options: Options, found: Findings) -> Ruling | N
     """4. With a budget the sample-count skip is bypassed and the budget decides; without one, the count does."""
     wanted = options.token_budget.of(state.folder)
     if wanted > 0:
-        found.step("sample-skip", BYPASSED, "sample-count skip bypassed: the token budget decides", "budget > 0")
+        found.step("sample-skip", BYPASSED, "sample-count skip bypassed: the budget alone decides", "budget > 0")
         if state.tokens >= wanted:
             found.step(
                 "budget",
@@ -284,7 +284,7 @@ def _reach(state: DatasetState, options: Options, found: Findings) -> None:
         # Fewer than 20 records of its own say too little about lengths to call a budget out of reach.
         if mean.own:
             cut = "--max-samples allows" if may < unanswered(state, options) else "its prompts give"
-            text = f"{cut} about {figures.tokens(expected)} of {figures.limit(wanted)} tokens"
+            text = f"{cut} about {figures.about_tokens(expected)} of {figures.limit(wanted)} tokens"
             found.step("reach", WARNING, f"the budget cannot be reached: {text}", mean.source)
             found.problem(WARNING, "budget-unreachable", f"{text}: it will end short of its budget")
         return
