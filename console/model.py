@@ -78,6 +78,11 @@ class Dataset:
     prompts_left: int | None = None
     no_eos: int | None = None
     trailing_assistant: int | None = None
+    prompt_mismatches: int | None = None
+    """Answers that the last tokenizing left out because their prompt is rendered differently now."""
+    sampled: int | None = None
+    no_think: int | None = None
+    """Of the `sampled` latest answers, those without the model's end-of-thinking token; None where it has none."""
     finish_reasons: Mapping[str, int] = field(default_factory=lambda: EMPTY)
     schema: Schema = Schema()
     inference: Decision = Decision()
@@ -87,6 +92,8 @@ class Dataset:
     rate_tokens_s: float | None = None
     last_answer_at: float | None = None
     files_changed_at: float | None = None
+    growing: bool = False
+    """Somebody appends to its responses right now."""
 
     @property
     def remaining_tokens(self) -> int | None:
@@ -135,7 +142,6 @@ class Generator:
     requests: int | None = None
     retries: int | None = None
     errors: Mapping[str, int] = field(default_factory=lambda: EMPTY)
-    prompt_mismatches: int | None = None
     engine_state: str | None = None
     progress_at: float | None = None
     exit: Exit | None = None

@@ -81,6 +81,9 @@ def _dataset(folder: str, row: Fields) -> Dataset:
         prompts_left=row.count("prompts_left"),
         no_eos=row.count("no_eos"),
         trailing_assistant=row.count("trailing_assistant"),
+        prompt_mismatches=row.count("prompt_mismatches"),
+        sampled=row.count("sampled"),
+        no_think=row.count("no_think"),
         finish_reasons=row.counts("finish_reasons"),
         schema=_schema(row.child("schema")),
         inference=_decision(row.child("inference")),
@@ -90,6 +93,7 @@ def _dataset(folder: str, row: Fields) -> Dataset:
         rate_tokens_s=row.number("rate_tokens_s"),
         last_answer_at=row.number("last_answer_at"),
         files_changed_at=row.number("files_changed_at"),
+        growing=row.flag("growing") or False,
     )
 
 
@@ -137,7 +141,6 @@ def _generator(row: Fields) -> Generator:
         requests=row.count("requests"),
         retries=row.count("retries"),
         errors=row.counts("errors"),
-        prompt_mismatches=row.count("prompt_mismatches"),
         engine_state=row.text("engine_state", 80),
         progress_at=row.number("progress_at"),
         exit=_exit(end) if end.present else None,

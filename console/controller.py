@@ -1,0 +1,358 @@
+"""Keeps one container's latest snapshot, and says how far it can be trusted.
+
+Plain asyncio: it knows no widget and no SSH. It is given a way to connect, holds one
+conversation with the agent at a time, notices silence, reconnects by itself with a jittered
+backoff, and publishes frozen views. Nothing that runs on the container depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from console import rates
+from console.alerts import AlertHistory, judge
+from console.clock import steady_s, wall_s
+from console.feed import Feed, OutOfStep
+from console.link_state import after_failure, backoff_s
+from console.rpc import LinePipe, Rpc
+from console.thresholds import Thresholds
+from console.view import Link, LinkState, View
+from remote.errors import OperatorError
+from remote.options import Options
+from remote.protocol import Notification
+
+Connect = Callable[[], Awaitable[LinePipe]]
+Subscriber = Callable[[View], None]
+
+STALE_AFTER_S = 6.0
+"""The agent speaks at least once a second; six seconds of silence are no coincidence on a bad link."""
+
+GIVE_UP_AFTER_S = 25.0
+"""Silence after which the pipe is dropped and another agent is started."""
+
+PING_EVERY_S = 10.0
+PUBLISH_EVERY_S = 0.3
+HELLO_DEADLINE_S = 20.0
+CONNECT_DEADLINE_S = 90.0
+CLOSE_DEADLINE_S = 0.7
+
+
+class Controller:
+    """One container: `start()`, then `view` and `subscribe`, `call`, and `close()`.
+
+    `release` is the digest of the shipped code as this side knows it; `thresholds` say when
+    alerts are raised. Not safe for use from several threads.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        options: Options,
+        connect: Connect,
+        *,
+        thresholds: Thresholds | None = None,
+        release: str | None = None,
+    ) -> None:
+        self._connect = connect
+        self._release = release
+        self._thresholds = thresholds or Thresholds()
+        self._options = options
+        self._link = Link(target=target)
+        self._feed = Feed()
+        self._rates = rates.RateHistory()
+        self._alerts = AlertHistory()
+        self._rpc: Rpc | None = None
+        self._heard_s: float | None = None
+        self._retry_now = asyncio.Event()
+        self._dirty = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._subscribers: list[Subscriber] = []
+        self._error: OperatorError | None = None
+        self._closed = False
+        self._view = View(now=wall_s(), link=self._link, options=options)
+
+    @property
+    def view(self) -> View:
+        """The latest view."""
+        return self._view
+
+    @property
+    def options(self) -> Options:
+        """The options the agent works by."""
+        return self._options
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Call back with each new view, at most a few times a second; returns what ends it."""
+        self._subscribers.append(callback)
+
+        def unsubscribe() -> None:
+            with contextlib.suppress(ValueError):
+                self._subscribers.remove(callback)
+
+        return unsubscribe
+
+    def note_stage(self, stage: str) -> None:
+        """What connecting is at right now, in a few words; for `on_stage` of a connect function."""
+        self._set_link(stage=stage)
+
+    async def start(self) -> None:
+        """Begin to connect and to publish; returns at once."""
+        if self._tasks or self._closed:
+            return
+        self._tasks = [
+            asyncio.create_task(self._keep_connected(), name="controller-link"),
+            asyncio.create_task(self._watch(), name="controller-watch"),
+            asyncio.create_task(self._publish(), name="controller-publish"),
+        ]
+
+    async def close(self) -> None:
+        """End the link within a second; what runs on the container runs on."""
+        if self._closed:
+            return
+        self._closed = True
+        rpc = self._rpc
+        if rpc is not None:
+            with contextlib.suppress(OperatorError):
+                await rpc.call("bye", {}, 0.2)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSE_DEADLINE_S)
+        self._set_link(state=LinkState.CLOSED, stage="")
+        self._settled.set()
+        self._make_view()
+
+    def reconnect_now(self) -> None:
+        """Try again at once: instead of waiting for the backoff, or for a silent link to be given up."""
+        self._retry_now.set()
+        if self._rpc is not None and self._link.state is LinkState.STALE:
+            self._rpc.drop(OperatorError("silent", f"{self._link.target} was silent", "connecting anew"))
+
+    async def ready(self, timeout_s: float) -> View:
+        """Wait for the first snapshot. Raises the first connection's OperatorError, or `timeout`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._settled.wait()
+        except TimeoutError:
+            stage = f" ({self._link.stage})" if self._link.stage else ""
+            raise OperatorError(
+                "timeout",
+                f"{self._link.target} gave no first look within {timeout_s:g} s{stage}",
+                "try again, or run doctor",
+            ) from None
+        if self._feed.snapshot is None:
+            raise self._error or OperatorError("closed", f"the link to {self._link.target} was closed")
+        self._make_view()
+        return self._view
+
+    async def call(self, method: str, params: Mapping[str, Any] | None = None, timeout_s: float = 20.0) -> Any:
+        """One request to the agent.
+
+        Raises OperatorError: the agent's own, `link-down` when there is no link, `link-lost` when
+        it dropped before the answer, `timeout` after `timeout_s`.
+        """
+        rpc = self._rpc
+        if rpc is None:
+            because = f": {self._link.error}" if self._link.error else ""
+            raise OperatorError("link-down", f"no link to {self._link.target}{because}", "wait for it or press R")
+        return await rpc.call(method, params, timeout_s)
+
+    async def set_options(self, options: Options) -> None:
+        """Aim the agent at other options (root, datasets, budget). Raises OperatorError."""
+        await self.call("options", {"options": options.to_json()})
+        self._options = options
+        self._dirty.set()
+
+    async def _keep_connected(self) -> None:
+        attempt = 0
+        while True:
+            attempt += 1
+            first = self._feed.snapshot is None
+            self._set_link(
+                state=LinkState.CONNECTING if first else LinkState.RECONNECTING,
+                attempt=attempt,
+                next_try_at=None,
+                stage="connecting",
+            )
+            self._retry_now.clear()
+            seen = self._feed.seen
+            try:
+                await self._converse()
+                error = OperatorError("link-lost", "the agent on the container ended", "reconnecting")
+            except OperatorError as failed:
+                error = failed
+            if self._feed.seen > seen:
+                attempt = 0  # it was live: the next failure starts the backoff anew
+            self._error = error
+            state, again = after_failure(error)
+            pause_s = backoff_s(attempt, random.random()) if again else None
+            self._set_link(
+                state=state,
+                code=error.code,
+                error=error.message,
+                remedy=error.remedy,
+                stage="",
+                next_try_at=wall_s() + pause_s if pause_s is not None else None,
+            )
+            self._settled.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._retry_now.wait()
+
+    async def _converse(self) -> None:
+        """One connection, from connecting to its end."""
+        try:
+            async with asyncio.timeout(CONNECT_DEADLINE_S):
+                pipe = await self._connect()
+        except TimeoutError:
+            raise OperatorError(
+                "timeout",
+                f"connecting to {self._link.target} took longer than {CONNECT_DEADLINE_S:g} s",
+                "R tries again",
+            ) from None
+        except OSError as failed:
+            raise OperatorError(
+                "connect", f"cannot connect to {self._link.target}: {failed}", "R tries again"
+            ) from None
+        self._feed.lost()
+        self._heard_s = steady_s()
+        rpc = Rpc(pipe, self._take)
+        reading = asyncio.create_task(rpc.run(), name="controller-read")
+        try:
+            await self._greet(rpc)
+            self._rpc = rpc
+            await reading
+        finally:
+            self._rpc = None
+            reading.cancel()
+            with contextlib.suppress(TimeoutError, OperatorError):
+                async with asyncio.timeout(CLOSE_DEADLINE_S):
+                    await pipe.close()
+            await asyncio.wait([reading], timeout=CLOSE_DEADLINE_S)
+            if reading.done() and not reading.cancelled():
+                reading.exception()  # told already, by `await reading` or by the greeting
+
+    async def _greet(self, rpc: Rpc) -> None:
+        self._set_link(stage="greeting the agent")
+        params = {"options": self._options.to_json(), "release": self._release}
+        await self._timed(rpc, "hello", params, HELLO_DEADLINE_S)
+        self._set_link(stage="waiting for the first look")
+
+    async def _timed(self, rpc: Rpc, method: str, params: Mapping[str, Any], timeout_s: float) -> None:
+        """A call whose result tells the container's time: the skew is taken at the middle of the trip."""
+        began_s, began_wall_s = steady_s(), wall_s()
+        result = await rpc.call(method, params, timeout_s)
+        trip_s = steady_s() - began_s
+        at = result.get("at") if isinstance(result, dict) else None
+        if isinstance(at, (int, float)):
+            self._set_link(round_trip_s=trip_s, skew_s=at - (began_wall_s + trip_s / 2))
+
+    def _take(self, message: Notification) -> None:
+        self._heard_s = steady_s()
+        self._set_link(last_seen_at=wall_s())
+        try:
+            snapshot = self._feed.take(message)
+        except OutOfStep:
+            self._ask_again()
+            return
+        if snapshot is None:
+            return
+        self._rates = rates.advance(self._rates, snapshot, steady_s())
+        if self._link.state is not LinkState.LIVE:
+            self._set_link(state=LinkState.LIVE, stage="", attempt=0, next_try_at=None, code="", error="", remedy="")
+        self._settled.set()
+
+    def _ask_again(self) -> None:
+        """Call `resync` without waiting: its answer is a whole snapshot, a notification like any other."""
+        if self._feed.asked_again or self._rpc is None:
+            return
+        self._feed.asked_again = True
+        self._spawn(self._rpc.call("resync", {}, HELLO_DEADLINE_S))
+
+    def _spawn(self, work: Awaitable[Any]) -> None:
+        async def quietly() -> None:
+            # What goes wrong here goes wrong for the reading task too, which tells it.
+            with contextlib.suppress(OperatorError):
+                await work
+
+        task = asyncio.create_task(quietly(), name="controller-call")
+        self._tasks.append(task)
+        task.add_done_callback(lambda done: self._tasks.remove(done) if done in self._tasks else None)
+
+    async def _watch(self) -> None:
+        """Notice silence, and let the agent know that we are here."""
+        pinged_s = steady_s()
+        while True:
+            await asyncio.sleep(1.0)
+            self._dirty.set()
+            rpc, heard_s = self._rpc, self._heard_s
+            if rpc is None or heard_s is None:
+                continue
+            silent_s = steady_s() - heard_s
+            if silent_s >= STALE_AFTER_S and self._link.state is LinkState.LIVE:
+                self._set_link(state=LinkState.STALE)
+            if silent_s >= GIVE_UP_AFTER_S:
+                rpc.drop(OperatorError("silent", f"nothing came from {self._link.target} for {silent_s:.0f} s"))
+            elif steady_s() - pinged_s >= PING_EVERY_S:
+                pinged_s = steady_s()
+                self._spawn(self._timed(rpc, "ping", {}, PING_EVERY_S))
+
+    async def _publish(self) -> None:
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            self._make_view()
+            await asyncio.sleep(PUBLISH_EVERY_S)
+
+    def _make_view(self) -> None:
+        snapshot = self._feed.snapshot
+        age_s = steady_s() - self._heard_s if self._heard_s is not None else None
+        view = View(now=wall_s(), link=replace(self._link, age_s=age_s), options=self._options, snapshot=snapshot)
+        if snapshot is not None:
+            speeds = rates.rates(self._rates, snapshot)
+            eta_s = rates.etas(snapshot, speeds)
+            view = replace(view, rates=speeds, eta_s=eta_s, totals=rates.totals(snapshot, speeds, eta_s))
+        self._alerts, alerts = judge(view, self._alerts, self._thresholds, steady_s())
+        self._view = replace(view, alerts=alerts)
+        for callback in list(self._subscribers):
+            try:
+                callback(self._view)
+            except Exception as error:
+                # One bad subscriber must not blind the others; the loop's handler tells of it.
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": "a subscriber of the controller failed", "exception": error}
+                )
+
+    def _set_link(self, **changes: Any) -> None:
+        self._link = replace(self._link, **changes)
+        self._dirty.set()
+
+
+@asynccontextmanager
+async def open_controller(
+    target: str,
+    options: Options,
+    connect: Connect,
+    *,
+    timeout_s: float = 60.0,
+    thresholds: Thresholds | None = None,
+    release: str | None = None,
+) -> AsyncIterator[Controller]:
+    """A controller that has its first snapshot, for commands without a screen; closed at the end.
+
+    Raises OperatorError when connecting fails (it is not tried again) or takes too long.
+    """
+    controller = Controller(target, options, connect, thresholds=thresholds, release=release)
+    await controller.start()
+    try:
+        await controller.ready(timeout_s)
+        yield controller
+    finally:
+        await controller.close()
