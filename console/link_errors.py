@@ -1,7 +1,7 @@
 """What can go wrong between the console and the container: one class a cause, one sentence each.
 
 Imports no SSH library, so that the command line and the screens can name these for free.
-`retry` says whether trying again by itself makes sense; where it does not, a person must act first.
+`permanent` says that trying again by itself is useless: a person must act first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from remote.text import clean
 class LinkError(OperatorError):
     """The link could not be made, or ended. `details` holds cleaned lines for a closer look, newest last."""
 
-    retry = False
+    permanent = True
 
     def __init__(self, code: str, message: str, remedy: str = "", details: Sequence[str] = ()) -> None:
         super().__init__(code, message, remedy)
@@ -25,7 +25,7 @@ class LinkError(OperatorError):
 class HostNotFound(LinkError):
     """The name resolves to no address."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, host: str, why: str) -> None:
         super().__init__(
@@ -38,7 +38,7 @@ class HostNotFound(LinkError):
 class Refused(LinkError):
     """Nothing listens on the port."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, where: str) -> None:
         super().__init__(
@@ -51,7 +51,7 @@ class Refused(LinkError):
 class Unreachable(LinkError):
     """The network has no way there."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class Unreachable(LinkError):
 class ConnectTimeout(LinkError):
     """No answer to the connection attempt."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, where: str, seconds: float) -> None:
         super().__init__(
@@ -77,7 +77,7 @@ class ConnectTimeout(LinkError):
 class NotSsh(LinkError):
     """Something accepted the connection and did not speak SSH."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(
@@ -103,7 +103,7 @@ class HostKeyUnknown(LinkError):
 
     def __init__(self, host: str, fingerprint: str, key_line: str, pin_file: str) -> None:
         super().__init__(
-            "key-unknown",
+            "host-key-unknown",
             f"the key of {host} is not known yet: {fingerprint}",
             "compare it with what the provider shows, then accept it in the console, "
             f"or connect once with ssh (it would be kept in {pin_file})",
@@ -120,7 +120,7 @@ class HostKeyChanged(LinkError):
     def __init__(self, host: str, old: Sequence[str], new: str, remove: Sequence[str]) -> None:
         commands = " && ".join(remove)
         super().__init__(
-            "key-changed",
+            "host-key-changed",
             f"the key of {host} CHANGED: known is {', '.join(old)}, shown is {new}; nothing was sent",
             f"if the container was recreated, run {commands} and connect again; else somebody may be in between",
         )
@@ -135,7 +135,7 @@ class HostKeyRevoked(LinkError):
 
     def __init__(self, host: str, fingerprint: str) -> None:
         super().__init__(
-            "key-revoked",
+            "host-key-revoked",
             f"the key of {host} is revoked in your known hosts file: {fingerprint}",
             "ask who runs this host before going on",
         )
@@ -174,7 +174,7 @@ class PassphraseNeeded(LinkError):
 class LoginTimeout(LinkError):
     """The server is there, but signing in did not finish."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, where: str, seconds: float, last_key: str) -> None:
         waiting = f" (last tried: {last_key})" if last_key else ""
@@ -199,7 +199,7 @@ class SshConfigFault(LinkError):
 class ProxyFailed(LinkError):
     """A jump host or proxy command did not lead there."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, where: str, through: str, why: str) -> None:
         super().__init__(
@@ -212,7 +212,7 @@ class ProxyFailed(LinkError):
 class ChannelRefused(LinkError):
     """Signed in, but the server runs no command for us."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(
@@ -250,7 +250,7 @@ class ShellEnded(LinkError):
 class StartTimeout(LinkError):
     """The shell or Python over there said nothing for too long."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, where: str, seconds: float, stage: str, details: Sequence[str]) -> None:
         printed = f"; it printed: {' ⏎ '.join(details[-3:])}" if details else ""
@@ -295,7 +295,7 @@ class NoRoom(LinkError):
 class DigestWrong(LinkError):
     """What arrived is not what was sent."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, where: str, detail: str) -> None:
         super().__init__(
@@ -308,7 +308,7 @@ class DigestWrong(LinkError):
 class AgentDied(LinkError):
     """The program on the container ended by itself."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, where: str, how: str, details: Sequence[str]) -> None:
         said = f"; its last words: {' ⏎ '.join(details[-2:])}" if details else ""
@@ -334,7 +334,7 @@ class VersionDiffers(LinkError):
 class LinkLost(LinkError):
     """A link that worked is gone, or silent for too long."""
 
-    retry = True
+    permanent = False
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(

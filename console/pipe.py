@@ -135,17 +135,20 @@ class AgentPipe:
         self._lines = deque(pending)
 
     async def read_line(self) -> bytes:
-        """The next line, without its newline. Safe to cancel.
+        """The next line that is not blank, without its newline. Safe to cancel.
 
         Raises AgentDied when the agent ended, LinkLost when the link did; has no deadline of its
         own, since a dead link is found by keepalive and a silent agent by the caller's pings.
         """
-        while not self._lines:
+        while True:
+            while self._lines:
+                line = self._lines.popleft()
+                if line.strip():
+                    return line
             data = await self._channel.read()
             if not data:
                 raise await self._ended()
             self._lines.extend(self._splitter.feed(data))
-        return self._lines.popleft()
 
     async def write(self, data: bytes) -> None:
         """Send bytes. Raises LinkLost, also when the peer takes nothing for ten seconds."""
