@@ -7,7 +7,6 @@ what to do; the worst of them, killed but not started, is shouted.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +34,6 @@ VERIFY_DEADLINE_S = 30.0
 STOP_MARGIN_S = 60.0
 """A stop may take its drain, and this much for the steps after it."""
 
-API_KEY_VARIABLE = "EAGLE3_API_KEY"
 STOPPABLE_VERDICTS = frozenset({"starting", "running", "running-unsupervised", "held-by-stray"})
 
 
@@ -124,8 +122,12 @@ async def propose(
     options: Options,
     kill_pids: Collection[int] | None = None,
     kept_plan: Mapping[str, Any] | None = None,
+    api_key: str | None = None,
 ) -> tuple[Proposal, RestartPlan]:
-    """What a restart would do, to be shown and confirmed. Raises OperatorError; changes nothing."""
+    """What a restart would do, to be shown and confirmed. Raises OperatorError; changes nothing.
+
+    `kept_plan` is one that must still hold; `api_key` goes over the link into the generator's environment only.
+    """
     if options.read_only:
         raise OperatorError("read-only", "this target is read-only", "leave out --read-only to change something")
     frozen = await look(controller, options, kill_pids)
@@ -146,7 +148,7 @@ async def propose(
     ask = _ask(frozen, bool(blockers), any(remark.level is not Level.NOTE for remark in remarks), remarks)
 
     async def execute(choice: str, progress: Progress) -> Outcome:
-        return await _carry_out(controller, frozen, progress)
+        return await _carry_out(controller, frozen, progress, api_key)
 
     proposal = Proposal(
         title=f"restart on {frozen.target}",
@@ -182,8 +184,8 @@ def _would_change(frozen: RestartPlan) -> bool:
 
 def _same_run(frozen: RestartPlan) -> bool:
     """Whether what runs is this very release with these very options."""
-    running = frozen.plan.get("running") or {}
-    return bool(frozen.generator.running and running.get("ours") and running.get("same_options"))
+    running = frozen.plan.get("running") or []
+    return frozen.generator.running and any(row.get("ours") and row.get("same_options") for row in running)
 
 
 def _ask(frozen: RestartPlan, blocked: bool, warned: bool, remarks: list[Remark]) -> Ask:
@@ -250,7 +252,9 @@ def _yes(frozen: RestartPlan) -> str:
     return f"stop pid {pids[0]} and restart" if pids else "start"
 
 
-async def _carry_out(controller: ControllerLike, frozen: RestartPlan, progress: Progress) -> Outcome:
+async def _carry_out(
+    controller: ControllerLike, frozen: RestartPlan, progress: Progress, api_key: str | None
+) -> Outcome:
     board = StageBoard(_stages(frozen), progress)
     done: list[str] = []
     launched: Mapping[str, Any] | None = None
@@ -261,7 +265,7 @@ async def _carry_out(controller: ControllerLike, frozen: RestartPlan, progress: 
         board.set("ship", StageState.DONE, f"{str(frozen.plan.get('release') or '')[:7]} is on the container")
         stage = "launch"
         board.set("launch", StageState.WORKING)
-        launched = await _launch(controller, frozen)
+        launched = await _launch(controller, frozen, api_key)
         done.append(f"launched run {launched.get('run_id')}, pid {launched.get('pid')}")
         board.set("launch", StageState.DONE, f"pid {launched.get('pid')}, run {launched.get('run_id')}: it says ready")
         stage = "verify"
@@ -335,11 +339,10 @@ def _refuse_left(stopped: Mapping[str, Any], what: str) -> None:
         )
 
 
-async def _launch(controller: ControllerLike, frozen: RestartPlan) -> Mapping[str, Any]:
+async def _launch(controller: ControllerLike, frozen: RestartPlan, api_key: str | None) -> Mapping[str, Any]:
     params: dict[str, Any] = {"options": frozen.options.to_json(), "by": operator_text(), "plan": dict(frozen.plan)}
-    key = os.environ.get(API_KEY_VARIABLE)
-    if key:
-        params["api_key"] = key
+    if api_key:
+        params["api_key"] = api_key
     launched: Mapping[str, Any] = await controller.call("launch", params, LAUNCH_DEADLINE_S)
     return launched
 

@@ -6,7 +6,7 @@ what only a terminal needs, its columns and narrow places, is here. Nothing here
 
 from __future__ import annotations
 
-from rich.cells import cell_len, set_cell_size
+import unicodedata
 
 from remote.figures import (
     UNKNOWN,
@@ -27,7 +27,7 @@ from remote.figures import (
 )
 
 __all__ = [
-    "UNKNOWN", "about", "about_tokens", "age", "clock", "count", "duration", "eta", "fit", "hours", "limit", "moment",
+    "UNKNOWN", "about", "about_tokens", "age", "cells", "clock", "count", "cut", "duration", "eta", "fit", "hours", "limit", "moment",
     "offset", "percent", "plural", "rate", "significant", "size", "tokens", "wrap",
 ]  # fmt: skip
 
@@ -57,29 +57,52 @@ def offset(seconds: float | None) -> str:
     return f"{'-' if seconds < 0 else '+'}{duration(abs(seconds))}"
 
 
+def cells(text: str) -> int:
+    """How many terminal cells cleaned text takes: wide characters two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(_cells(char) for char in text)
+
+
+def _cells(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+
+
+def cut(text: str, width: int) -> str:
+    """As much of the beginning of `text` as `width` cells hold; a wide character is never halved."""
+    used = 0
+    for at, char in enumerate(text):
+        used += _cells(char)
+        if used > width:
+            return text[:at]
+    return text
+
+
 def fit(text: str, width: int) -> str:
-    """`text` in exactly `width` terminal cells: padded with blanks, or cut with `…`; wide characters counted."""
+    """`text` in exactly `width` terminal cells: padded with blanks, or cut with `…`."""
     if width <= 0:
         return ""
-    if cell_len(text) <= width:
-        return set_cell_size(text, width)
-    return set_cell_size(text, width - 1) + "…"
+    if cells(text) > width:
+        text = cut(text, width - 1) + "…"
+    return text + " " * (width - cells(text))
 
 
 def wrap(text: str, width: int) -> list[str]:
     """`text` broken at blanks into lines of at most `width` cells; a longer word is cut. At least one line."""
-    width = max(1, width)
+    width = max(2, width)
     lines: list[str] = []
     line = ""
     for word in text.split(" "):
         candidate = f"{line} {word}" if line else word
-        if cell_len(candidate) <= width:
+        if cells(candidate) <= width:
             line = candidate
             continue
         if line:
             lines.append(line)
-        while cell_len(word) > width:
-            head = set_cell_size(word, width).rstrip(" ") or word[0]
+        while cells(word) > width:
+            head = cut(word, width)
             lines.append(head)
             word = word[len(head) :]
         line = word

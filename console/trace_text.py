@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.cells import cell_len
-
 from console import text
 from remote.text import clean
 
@@ -142,7 +140,7 @@ def dataset_lines(dataset: Mapping[str, Any], width: int, *, full: bool = False)
         Span(text.fit(clean(dataset.get("title") or "", 60), 17 if width < 100 else 19), "title"),
         Span(f"{decision:<9}", style or ("dim" if decision == "skip" else "title")),
     )
-    indent = sum(cell_len(span.text) for span in lead)
+    indent = sum(text.cells(span.text) for span in lead)
     lines = []
     for number, part in enumerate(text.wrap(decision_words(dataset), width - indent)):
         spans = (*lead, Span(part)) if number == 0 else (Span(" " * indent), Span(part))
@@ -224,7 +222,7 @@ def _marked(
 ) -> list[TraceLine]:
     """A marked line: name, what was found, and the evidence at the right edge, or below where it does not fit."""
     lead = (Span(f"      {mark} ", style), Span(f"{name:<{_CHECK_WIDTH}}" if name else "", "dim"))
-    indent = sum(cell_len(span.text) for span in lead)
+    indent = sum(text.cells(span.text) for span in lead)
     level = style if style in ("warning", "bad") else ""
     wrapped = text.wrap(body, width - indent)
     lines = []
@@ -232,10 +230,10 @@ def _marked(
         before = lead if number == 0 else (Span(" " * indent),)
         lines.append(TraceLine((*before, Span(part, level)), level, folder))
     if evidence:
-        room = width - indent - cell_len(wrapped[-1]) - 2
-        if cell_len(evidence) <= room:
+        room = width - indent - text.cells(wrapped[-1]) - 2
+        if text.cells(evidence) <= room:
             last = lines[-1]
-            gap = " " * (room - cell_len(evidence) + 2)
+            gap = " " * (room - text.cells(evidence) + 2)
             lines[-1] = TraceLine((*last.spans, Span(gap), Span(evidence, "dim")), level, folder)
         else:
             lines += [
@@ -389,7 +387,7 @@ def _flow(spans: Sequence[Span], width: int, *, first: str, rest: str) -> list[T
     used = len(first)
     for span in spans:
         gap = 3 if len(current) > 1 else 0
-        if gap and used + gap + cell_len(span.text) > width:
+        if gap and used + gap + text.cells(span.text) > width:
             lines.append(TraceLine(tuple(current)))
             current, used, gap = [Span(rest)], len(rest), 0
         if gap:
@@ -400,7 +398,7 @@ def _flow(spans: Sequence[Span], width: int, *, first: str, rest: str) -> list[T
                 lines.append(TraceLine(tuple(current)))
                 current, used = [Span(rest)], len(rest)
             current.append(Span(piece, span.style))
-            used += gap + cell_len(piece)
+            used += gap + text.cells(piece)
             gap = 0
     lines.append(TraceLine(tuple(current)))
     return lines
