@@ -30,11 +30,17 @@ HOLD_DEFAULT_S = 8 * 3600.0
 
 
 class Actions:
-    """The operations of `console.ports.Operations`, over a controller's calls."""
+    """The operations of `console.ports.Operations`, over a controller's calls.
+
+    `api_key` is the engine's, for a restart: it goes over the link into the generator's environment only.
+    """
+
+    def __init__(self, api_key: str | None = None) -> None:
+        self._api_key = api_key
 
     async def restart(self, controller: ControllerLike, options: Options) -> Proposal:
         """Freeze the target, run preflight and trace, and propose a restart that kills all foreign writers it names."""
-        proposal, _ = await restart.propose(controller, options)
+        proposal, _ = await restart.propose(controller, options, api_key=self._api_key)
         return proposal
 
     async def kill(self, controller: ControllerLike, writer: Writer | None) -> Proposal:

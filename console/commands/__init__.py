@@ -1,0 +1,1 @@
+"""The subcommands, one a file; `console.cli` parses and calls them."""
