@@ -68,6 +68,22 @@ def read_backwards(path: Path) -> Iterator[dict[str, Any]]:
         os.close(fd)
 
 
+def read_forwards(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a log, the oldest first; lines that are no objects are skipped. No file is an empty one.
+
+    Raises OSError.
+    """
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for line in file:
+            value = _object(line)
+            if value is not None:
+                yield value
+
+
 def _object(line: bytes) -> dict[str, Any] | None:
     if not line.strip():
         return None

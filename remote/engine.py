@@ -66,6 +66,8 @@ class EngineClient:
         self._pools = [self._pool(POOL_CONNECTIONS) for _ in range(pools)]
         self._load = [0] * pools
         self._aborts = self._pool(_SMALL_POOL)
+        self.workers: tuple[str, ...] = ()
+        """The engines behind a router; empty when `url` is an engine itself."""
 
     def _pool(self, connections: int) -> httpx.AsyncHTTPTransport:
         limits = self._httpx.Limits(
@@ -105,13 +107,18 @@ class EngineClient:
             raise error_of(status, answer)
         return self._acceptance.accept(answer, prompt_ids, max_new_tokens)
 
-    async def abort(self, rid: str, base: str | None = None) -> bool:
+    async def abort(self, rid: str) -> bool:
         """Ask the engine to end one request by its full rid; whether it took the request to do so.
 
-        The engine answers 200 to a rid it does not know. A router has no such route: `base` is then a worker's address.
+        The engine answers 200 to a rid it does not know. A router has no such route: then each of `workers` is asked.
         """
+        body = self._dumps({"rid": rid})
+        taken = [await self._abort_at(base, body) for base in self.workers or (self._base,)]
+        return any(taken)
+
+    async def _abort_at(self, base: str, body: bytes) -> bool:
         try:
-            status, _ = await self._post(self._aborts, "/abort_request", self._dumps({"rid": rid}), _ABORT_S, base)
+            status, _ = await self._post(self._aborts, "/abort_request", body, _ABORT_S, base)
         except EngineDown:
             return False
         return status == 200

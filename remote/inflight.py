@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from remote.appending import read_lines
+from remote.appended import read_forwards
 from remote.layout import Layout
 from remote.shorthttp import Http, HttpError
 
@@ -76,7 +76,7 @@ def read_inflight(layout: Layout) -> Noted:
     """The ids that a log has without their end. Raises OSError, not for a missing file."""
     run = url = None
     open_rids: dict[str, None] = {}
-    for line in read_lines(layout.inflight_log):
+    for line in read_forwards(layout.inflight_log):
         rid = line.get("rid")
         if isinstance(rid, str):
             if line.get("ended"):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from remote.appending import append_line, read_lines
+from remote.appended import append_line, read_forwards
 from remote.layout import Layout
 
 CRASH_SUSPECT = "engine-crash-suspect"
@@ -46,7 +46,7 @@ class Tombstone:
 def read_tombstones(layout: Layout) -> dict[str, dict[str, Tombstone]]:
     """Folder to sample key to its last tombstone; those that were lifted are gone. Raises OSError."""
     found: dict[str, dict[str, Tombstone]] = {}
-    for line in read_lines(layout.failed_jsonl):
+    for line in read_forwards(layout.failed_jsonl):
         folder, key = line.get("dataset"), line.get("sample_id")
         if not isinstance(folder, str) or not isinstance(key, (str, int)) or isinstance(key, bool):
             continue

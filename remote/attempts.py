@@ -1,0 +1,211 @@
+"""One prompt until it is answered or given up: attempts, each an asyncio Task with an id of its own.
+
+Stopping an attempt cancels its task and aborts its id on the engine: closing a connection alone does not end a request
+there. Connections that break and engines that load cost no try; the watchdog ends what outlives its deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from remote.answers import Answer
+from remote.blame import MANY_TRIES, TRIES, Blame
+from remote.engine import EngineClient
+from remote.engine_errors import ContextLimit, EngineDown, EngineError, Permanent, Refused, Retryable
+from remote.gate import Gate
+from remote.inflight import InflightLog, make_rid
+from remote.suspects import CRASHES
+
+
+class GivenUp(Exception):
+    """A prompt will not be answered in this run: `kind` and `detail` for its tombstone."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.detail = detail
+
+
+class Suspected(Exception):
+    """The prompt was in flight at two crashes of the engine."""
+
+
+@dataclass
+class Attempt:
+    """A request on the engine: `limit` is its token limit, `ended_by` why it was cancelled, if it was."""
+
+    rid: str
+    prompt: str
+    folder: str
+    sent_at: float
+    limit: int
+    task: asyncio.Task[Answer] | None = None
+    ended_by: str | None = None
+
+
+@dataclass
+class Counters:
+    """What progress.json says of failures: attempts that were repeated, and failures by kind."""
+
+    retries: int = 0
+    stripped: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+
+    def note(self, kind: str) -> None:
+        """Count one failure."""
+        self.errors[kind] = self.errors.get(kind, 0) + 1
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Seconds before another attempt: doubling from `first_s` to `longest_s`, each shortened by chance by up to half."""
+
+    first_s: float = 0.25
+    longest_s: float = 30.0
+
+    def wait_s(self, failures: int) -> float:
+        """The pause after so many failures in a row."""
+        return min(self.longest_s, self.first_s * 2.0 ** min(failures, 12)) * random.uniform(0.5, 1.0)
+
+
+class Attempts:
+    """Asks the engine for one run. `limit_of` gives the token limit for a prompt's length, 0 when it has no room."""
+
+    def __init__(
+        self,
+        client: EngineClient,
+        gate: Gate,
+        inflight: InflightLog,
+        blame: Blame,
+        crashes: Callable[[str], int],
+        sampling: Mapping[str, Any],
+        run: str,
+        backoff: Backoff,
+    ) -> None:
+        self._client = client
+        self._gate = gate
+        self._inflight = inflight
+        self._blame = blame
+        self._crashes = crashes
+        self._sampling = sampling
+        self._run = run
+        self._backoff = backoff
+        self._number = 0
+        self.counters = Counters()
+        self.now: dict[str, Attempt] = {}
+        """Every attempt on the engine, by rid."""
+        self.stopping = False
+        """Set before the tasks are cancelled: no further attempt begins."""
+
+    async def answer(
+        self,
+        folder: str,
+        key: str,
+        prompt_ids: Sequence[int],
+        limit_of: Callable[[int], int],
+        learn_context: Callable[[int], None],
+        sent: Callable[[float, int], None],
+        crashes_allowed: int = CRASHES,
+    ) -> Answer:
+        """Ask until there is an answer. `sent(now, limit)` is told of each attempt as it goes out.
+
+        Raises GivenUp, Suspected (when the engine died that often with it in flight), Refused, and OSError when the
+        attempt cannot be noted.
+        """
+        prompt = f"{folder}\0{key}"
+        self._number += 1
+        number, tries, many, waits, attempt = self._number, 0, 0, 0, 0
+        while True:
+            await self._gate.wait_open()
+            if self.stopping:
+                raise asyncio.CancelledError
+            if self._crashes(prompt) >= crashes_allowed:
+                raise Suspected
+            limit = limit_of(len(prompt_ids))
+            if limit < 1:
+                raise GivenUp("too-long", f"{len(prompt_ids)} prompt tokens leave no room in the context")
+            attempt += 1
+            rid = make_rid(self._run, number, attempt)
+            try:
+                return await self._once(Attempt(rid, prompt, folder, self._clock(), limit), key, prompt_ids, sent)
+            except ContextLimit as error:
+                self.counters.note(error.kind)
+                learn_context(error.context_tokens)
+                if limit_of(len(prompt_ids)) >= limit:
+                    raise GivenUp("too-long", error.detail) from None
+                continue
+            except EngineDown as error:
+                self.counters.note(error.kind)
+                self._gate.report(error.detail, prompt if error.in_flight else None)
+                many += 1 if error.in_flight else 0
+                if many >= MANY_TRIES:
+                    raise GivenUp(error.kind, error.detail) from None
+            except Permanent as error:
+                self.counters.note(error.kind)
+                raise GivenUp(error.kind, error.detail) from None
+            except Retryable as error:
+                self.counters.note(error.kind)
+                tries, many = self._used(error, prompt, tries, many)
+            except Refused as error:
+                self.counters.note(error.kind)
+                raise
+            self.counters.retries += 1
+            waits += 1
+            await asyncio.sleep(self._backoff.wait_s(waits - 1))
+
+    def _used(self, error: Retryable, prompt: str, tries: int, many: int) -> tuple[int, int]:
+        """The tries used after a failure. Raises GivenUp when they are used up."""
+        if error.kind == "engine-busy":
+            self._gate.ask(error.detail)
+        elif error.kind == "aborted":
+            many += 1
+        elif error.uses_try:
+            self._blame.failed(prompt)
+            tries += 0 if self._blame.engine_is_failing else 1
+        if tries >= TRIES or many >= MANY_TRIES:
+            raise GivenUp(error.kind, error.detail)
+        return tries, many
+
+    async def _once(
+        self, attempt: Attempt, key: str, prompt_ids: Sequence[int], sent: Callable[[float, int], None]
+    ) -> Answer:
+        self._inflight.begin(attempt.rid, attempt.folder, key)
+        self.now[attempt.rid] = attempt
+        sent(attempt.sent_at, attempt.limit)
+        ended = False
+        attempt.task = asyncio.create_task(
+            self._client.generate(prompt_ids, self._sampling, attempt.limit, attempt.rid), name=attempt.rid
+        )
+        try:
+            answer = await attempt.task
+            ended = True
+            self.counters.stripped += 1 if answer.stripped else 0
+            return answer
+        except EngineError as error:
+            # A broken connection may have left it running: only an answer says that it ended.
+            ended = not (isinstance(error, EngineDown) and error.in_flight)
+            raise
+        except asyncio.CancelledError:
+            if attempt.ended_by is None:
+                attempt.task.cancel()
+                raise
+            raise Retryable(attempt.ended_by, attempt.ended_by, uses_try=attempt.ended_by == "deadline") from None
+        finally:
+            self.now.pop(attempt.rid, None)
+            # What could not be aborted stays noted: the next run, or the supervisor, aborts it.
+            if ended or await asyncio.shield(asyncio.ensure_future(self._client.abort(attempt.rid))):
+                self._inflight.end(attempt.rid)
+
+    def end(self, attempt: Attempt, why: str) -> None:
+        """Cancel an attempt that still runs, and abort it: `deadline` uses a try of its prompt, `stalled` does not."""
+        if attempt.task is not None and not attempt.task.done():
+            attempt.ended_by = why
+            attempt.task.cancel()
+
+    @staticmethod
+    def _clock() -> float:
+        return asyncio.get_running_loop().time()
