@@ -8,6 +8,7 @@ has imported them, stand apart, and are compared where both sides know them.
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -129,6 +130,17 @@ def cheap_fingerprint(options: Options) -> Fingerprint | None:
     if config is not None:
         files["config.json"] = config
     return Fingerprint(files, dict(options.template_kwargs or {}))
+
+
+def installed_versions() -> dict[str, str]:
+    """The libraries' versions as installed for this Python, without importing them."""
+    found: dict[str, str] = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def _tokenizer_files(folder: Path) -> Iterator[Path]:

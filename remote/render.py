@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
-from remote.fingerprint import LIBRARIES, Fingerprint, cheap_fingerprint
+from remote.fingerprint import LIBRARIES, Fingerprint, cheap_fingerprint, installed_versions
 from remote.options import Options
 from remote.text import clean
 
@@ -133,6 +133,10 @@ class Tokenizer:
             raise Unrenderable("it renders to no token at all")
         return ids
 
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without adding special tokens. For made-up data; answers are never encoded again."""
+        return _plain_ids(self._inner.encode(text, add_special_tokens=False))
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, special tokens included; an id the tokenizer does not know reads `<id N>`."""
         try:
@@ -144,6 +148,30 @@ class Tokenizer:
             return f"<id {ids[0]}>" if len(ids) == 1 else "".join(self.decode([number]) for number in ids)
 
 
+class LazyTokenizer:
+    """A tokenizer that loads when the first prompt is rendered: what needs no rendering pays nothing for transformers."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._loaded: Tokenizer | None = None
+        self._cheap: Fingerprint | None = None
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Of the files and the installed versions until it is loaded. Raises OperatorError as `load_tokenizer`."""
+        if self._loaded is not None:
+            return self._loaded.fingerprint
+        if self._cheap is None:
+            self._cheap = replace(_files_of(self._options), versions=installed_versions())
+        return self._cheap
+
+    def prompt_ids(self, prompt: Renderable) -> list[int]:
+        """As `Tokenizer.prompt_ids`; the first call may raise what `load_tokenizer` raises."""
+        if self._loaded is None:
+            self._loaded = load_tokenizer(self._options)
+        return self._loaded.prompt_ids(prompt)
+
+
 def load_tokenizer(options: Options) -> Tokenizer:
     """The tokenizer of `--model-path`, with the `--template-kwargs`. Takes seconds: it imports transformers.
 
@@ -153,14 +181,8 @@ def load_tokenizer(options: Options) -> Tokenizer:
     kwargs = dict(options.template_kwargs or {})
     for name in sorted(_OURS & kwargs.keys()):
         raise OperatorError("usage", f"--template-kwargs may not set {name}", "leave it out", ExitCode.USAGE)
-    files = cheap_fingerprint(options)
-    if files is None or not options.model_path:
-        raise OperatorError(
-            "no-model-path",
-            "no --model-path is given, so there is no tokenizer",
-            "give the folder that the engine was started with (its --model-path)",
-        )
-    folder = Path(options.model_path)
+    files = _files_of(options)
+    folder = Path(options.model_path or "")
     if not any(name.startswith(("tokeniz", "tiktoken", "vocab", "spiece", "tekken")) for name in files.files):
         raise OperatorError(
             "no-tokenizer",
@@ -176,6 +198,17 @@ def load_tokenizer(options: Options) -> Tokenizer:
     with contextlib.redirect_stdout(sys.stderr):
         inner = _load(folder, options.trust_remote_code)
     return Tokenizer(inner, replace(files, versions=_versions()), kwargs)
+
+
+def _files_of(options: Options) -> Fingerprint:
+    files = cheap_fingerprint(options)
+    if files is None:
+        raise OperatorError(
+            "no-model-path",
+            "no --model-path is given, so there is no tokenizer",
+            "give the folder that the engine was started with (its --model-path)",
+        )
+    return files
 
 
 def _load(folder: Path, trust_remote_code: bool) -> Any:
