@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
-from remote.fingerprint import LIBRARIES, Fingerprint, cheap_fingerprint, installed_versions
+from remote.fingerprint import Fingerprint, cheap_fingerprint, installed_versions
 from remote.options import Options
 from remote.text import clean
 
@@ -279,12 +279,7 @@ def _missing_library(error: ImportError) -> OperatorError:
 
 def _versions() -> dict[str, str]:
     """Versions of those libraries that are imported now: the others had no part in it."""
-    found: dict[str, str] = {}
-    for name in LIBRARIES:
-        version = getattr(sys.modules.get(name), "__version__", None)
-        if isinstance(version, str):
-            found[name] = version
-    return found
+    return {name: version for name, version in installed_versions().items() if name in sys.modules}
 
 
 def _plain_ids(rendered: Any) -> list[int]:
