@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from remote.fingerprint import Fingerprint
+from remote.model import ModelFacts, Sampling
+from remote.probe import EngineFacts
+
 PROMPTS_KIND = "prompts"
 PRETOKENIZED_KIND = "pretokenized"
 
@@ -55,6 +59,9 @@ class Process:
     identity: Mapping[str, object] | None = None
     respawns: bool = False
     parent_pid: int | None = None
+    settings: Mapping[str, object] | None = None
+    """The options of a run of ours, as JSON, for a comparison with those of now."""
+    release: str | None = None
 
     def budget_of(self, folder: str) -> int:
         """Its own token budget for a dataset; 0 when it has none."""
@@ -74,6 +81,26 @@ class Rate:
 
     tokens_s: float
     source: str
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a plan knows besides the data: who writes, how fast the engine is, what tokenizes and answers now.
+
+    Whoever already knows a part passes it; `surroundings.look_around` finds out the rest.
+    """
+
+    at: float
+    processes: tuple[Process, ...] = ()
+    rate: Rate | None = None
+    gpus: int | None = None
+    release: str | None = None
+    fingerprint: Fingerprint | None = None
+    model: ModelFacts | None = None
+    sampling: Sampling | None = None
+    engine: EngineFacts | None = None
+    problems: tuple[str, ...] = ()
+    """What could not be found out, a line each."""
 
 
 @dataclass(frozen=True)

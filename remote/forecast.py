@@ -116,6 +116,8 @@ class LeftAlone:
     by_dataset: Mapping[str, int]
     more_answers: Mapping[str, int]
     cost: Cost
+    same_options: bool = False
+    """Ours, and a restart would run the same release with the same options."""
 
     def to_json(self) -> dict[str, object]:
         """As under `running` in `plan --json`."""
@@ -123,6 +125,8 @@ class LeftAlone:
         return {
             "pid": process.pid,
             "ours": process.ours,
+            "same_options": self.same_options,
+            "release": process.release,
             "since": process.since,
             "argv": list(process.argv),
             "script": process.script,
@@ -144,7 +148,20 @@ class LeftAlone:
         }
 
 
-def needless(process: Process, states: Sequence[DatasetState], options: Options) -> LeftAlone:
+_NO_MATTER = frozenset({"accept", "drain_s", "price_per_hour", "read_only"})
+"""Options in which two runs may differ and still do the same."""
+
+
+def _same(process: Process, options: Options, release: str | None) -> bool:
+    if process.settings is None or not process.ours or process.release != release:
+        return False
+    wanted = options.to_json()
+    return all(process.settings.get(key) == value for key, value in wanted.items() if key not in _NO_MATTER)
+
+
+def needless(
+    process: Process, states: Sequence[DatasetState], options: Options, release: str | None = None
+) -> LeftAlone:
     """What `process` would write beyond the budget if it were left alone.
 
     DESIGN §6: Σ over the datasets from the one it is on: max(0, tokens + (min(cap, prompts) −
@@ -152,9 +169,10 @@ def needless(process: Process, states: Sequence[DatasetState], options: Options)
     of its own stops there. Where we want no budget but a sample cap, what is wanted ends at it.
     `states` are in the order that the process takes them in.
     """
+    same = _same(process, options, release)
     begin = _where_it_is(process, states)
     if begin is None or not process.flags_known:
-        return LeftAlone(process, None, {}, {}, Cost())
+        return LeftAlone(process, None, {}, {}, Cost(), same)
     by_dataset: dict[str, int] = {}
     more_answers: dict[str, int] = {}
     rate, gpus = None, None
@@ -175,7 +193,7 @@ def needless(process: Process, states: Sequence[DatasetState], options: Options)
         if beyond > 0:
             by_dataset[state.folder] = beyond
     total = sum(by_dataset.values())
-    return LeftAlone(process, total, by_dataset, more_answers, cost_of(total, rate, gpus, options))
+    return LeftAlone(process, total, by_dataset, more_answers, cost_of(total, rate, gpus, options), same)
 
 
 def _capped(cap: int | None, prompts: int) -> int:

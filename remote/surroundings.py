@@ -1,0 +1,173 @@
+"""Find out what a plan knows besides the data: processes, speed, GPUs, tokenizer, model, engine.
+
+The agent knows most of it already and passes it; `plan` on the command line asks here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from remote.errors import OperatorError
+from remote.facts import Process, Rate, Surroundings
+from remote.fingerprint import cheap_fingerprint
+from remote.gpus import gpus as ask_gpus
+from remote.history import read_history
+from remote.layout import Layout
+from remote.model import read_model, sampling_of
+from remote.options import Budget, Options
+from remote.probe import EngineFacts
+from remote.release import release
+from remote.runfile import number
+from remote.status import GeneratorStatus, generator_status
+from remote.text import clean
+from remote.writers import Writer, find_writers
+
+RATE_WINDOW_S = 3600.0
+"""How far back the history may tell a speed when nothing runs."""
+
+
+def look_around(
+    layout: Layout,
+    options: Options,
+    *,
+    at: float | None = None,
+    status: GeneratorStatus | None = None,
+    writers: Sequence[Writer] | None = None,
+    rate_tokens_s: float | None = None,
+    gpus: int | None = None,
+    engine: EngineFacts | None = None,
+) -> Surroundings:
+    """Everything that was not passed is looked up; the engine is not probed here, for that takes seconds.
+
+    `rate_tokens_s` is a speed that the caller has measured. Never raises: what cannot be found out
+    is None, with a line in `problems`.
+    """
+    problems: list[str] = []
+    at = time.time() if at is None else at
+    status = generator_status(layout) if status is None else status
+    writers = find_writers(layout) if writers is None else writers
+    processes = [process_of_writer(writer) for writer in writers]
+    ours = process_of_generator(status)
+    if ours is not None:
+        processes.insert(0, ours)
+    fingerprint = model = None
+    try:
+        model = read_model(options.model_path)
+        fingerprint = cheap_fingerprint(options)
+    except OperatorError as error:
+        problems.append(str(error))
+    return Surroundings(
+        at=at,
+        processes=tuple(processes),
+        rate=_rate(layout, status, at, rate_tokens_s, engine),
+        gpus=_gpus(problems) if gpus is None else gpus,
+        release=release(),
+        fingerprint=fingerprint,
+        model=model,
+        sampling=sampling_of(model, options) if model is not None else None,
+        engine=engine,
+        problems=tuple(problems),
+    )
+
+
+def _gpus(problems: list[str]) -> int | None:
+    found = ask_gpus()
+    rows = found.get("rows") or []
+    if not rows:
+        problems.append(f"GPU-hours unknown: {clean(found.get('detail') or 'no GPU is reported')}")
+    return len(rows) or None
+
+
+def _rate(
+    layout: Layout, status: GeneratorStatus, at: float, measured: float | None, engine: EngineFacts | None
+) -> Rate | None:
+    """The best speed there is: measured by the caller, by the generator, by its history, by the engine."""
+    if measured:
+        return Rate(measured, "measured now")
+    said = number(status.progress.get("rate_tokens_s")) if status.living else None
+    if said:
+        return Rate(said, "measured by the generator")
+    past = _past_rate(layout, at)
+    if past:
+        return Rate(past, "measured in its last hour")
+    if engine is not None and engine.tokens_s:
+        return Rate(engine.tokens_s, "the engine's own figure")
+    return None
+
+
+def _past_rate(layout: Layout, at: float) -> float | None:
+    """Mean over the minutes of the last recorded hour in which anything was generated."""
+    try:
+        rows = read_history(layout, at - 7 * 24 * RATE_WINDOW_S)
+    except OSError:
+        return None
+    last = max((number(row.get("at")) or 0.0 for row in rows), default=0.0)
+    rates = [
+        found
+        for row in rows
+        if (number(row.get("at")) or 0.0) > last - RATE_WINDOW_S and (found := number(row.get("rate_tokens_s")))
+    ]
+    return sum(rates) / len(rates) if rates else None
+
+
+def process_of_generator(status: GeneratorStatus) -> Process | None:
+    """Our own generator as a process that a plan speaks of; None when none lives."""
+    if not status.living or status.pid is None:
+        return None
+    options = status.run.options if status.run is not None else None
+    budget = options.token_budget if options is not None else None
+    live = status.token_budget
+    if isinstance(live, int):
+        budget = Budget(live)
+    in_work = status.progress.get("in_work")
+    return Process(
+        pid=status.pid,
+        ours=True,
+        since=status.since,
+        argv=status.argv,
+        max_samples=options.max_samples if options is not None else None,
+        token_budget=budget.default if budget is not None else None,
+        budgets=dict(budget.per) if budget is not None else None,
+        selected=options.datasets if options is not None else None,
+        flags_known=budget is not None,
+        knows_token_budget=True,
+        datasets=tuple(str(name) for name in in_work) if isinstance(in_work, list) else (),
+        identity=status.identity.to_json() if status.identity is not None else None,
+        settings=options.to_json() if options is not None else None,
+        release=status.release,
+    )
+
+
+def process_of_writer(writer: Writer) -> Process:
+    """A process that was not launched by us, as a plan speaks of it."""
+    told = writer.to_json()
+    parent = told.get("parent")
+    parent = parent if isinstance(parent, Mapping) else {}
+    return Process(
+        pid=writer.pid,
+        since=writer.since,
+        argv=tuple(writer.argv),
+        max_samples=_count(told.get("max_samples")),
+        token_budget=_count(told.get("token_budget")),
+        selected=_names(told.get("selected")),
+        flags_known=bool(told.get("flags_known", bool(writer.argv))),
+        knows_token_budget=writer.knows_token_budget,
+        datasets=tuple(writer.datasets),
+        script=writer.script,
+        script_digest=writer.script_digest,
+        script_mtime=writer.script_mtime,
+        identity=writer.identity.to_json() if writer.identity is not None else None,
+        respawns=bool(parent.get("respawns")),
+        parent_pid=_count(parent.get("pid")),
+    )
+
+
+def _count(value: Any) -> int | None:
+    found = number(value)
+    return None if found is None else int(found)
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    return tuple(str(item) for item in value) if isinstance(value, Iterable) and not isinstance(value, str) else None
