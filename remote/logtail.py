@@ -67,14 +67,7 @@ def before(path: Path, end: int | None, size_bytes: int = PAGE_BYTES) -> Page:
     """
     with _Log(path) as log:
         end = log.size if end is None else min(max(end, 0), log.size)
-        start = max(0, end - _bounded(size_bytes))
-        data = log.read(start, end)
-        cut = False
-        if start > 0:
-            # The piece begins inside a line, unless the byte before it is a newline.
-            first = 0 if log.read(start - 1, start) == b"\n" else data.find(b"\n") + 1
-            cut = first == 0 and log.read(start - 1, start) != b"\n"
-            data, start = data[first:], start + first
+        start, data, cut = _whole_lines(log, max(0, end - _bounded(size_bytes)), end)
         return _page(data, start, log.size, cut)
 
 
@@ -114,7 +107,8 @@ def search(path: Path, pattern: str, end: int | None = None) -> Page:
         lowest = max(0, stop - SEARCH_LIMIT_BYTES)
         at = stop
         while at > lowest and len(matches) < MAX_MATCHES and time.monotonic() < deadline_s:
-            page = _piece_before(log, at, lowest)
+            start, data, cut = _whole_lines(log, max(lowest, at - SEARCH_PIECE_BYTES), at)
+            page = _page(data, start, log.size, cut)
             found = [(o, line) for o, line in zip(page.offsets, page.lines, strict=True) if wanted.search(line)]
             matches = found + matches
             at = page.start
@@ -124,12 +118,16 @@ def search(path: Path, pattern: str, end: int | None = None) -> Page:
     return Page(start, stop, size, tuple(line for _, line in matches), tuple(o for o, _ in matches), at > 0)
 
 
-def _piece_before(log: _Log, at: int, lowest: int) -> Page:
-    start = max(lowest, at - SEARCH_PIECE_BYTES)
-    data = log.read(start, at)
-    if start > 0 and (newline := data.find(b"\n")) >= 0 and newline + 1 < len(data):
-        data, start = data[newline + 1 :], start + newline + 1
-    return _page(data, start, log.size, False)
+def _whole_lines(log: _Log, start: int, end: int) -> tuple[int, bytes, bool]:
+    """Bytes from the first line that begins in `[start, end)`; a piece of a line, marked so, where none does."""
+    data = log.read(start, end)
+    if start == 0 or log.read(start - 1, start) == b"\n":
+        return start, data, False
+    newline = data.find(b"\n")
+    if newline < 0 or newline + 1 >= len(data):
+        # One line fills it all: without giving a piece of it, paging would never get past.
+        return start, data, True
+    return start + newline + 1, data[newline + 1 :], False
 
 
 def _page(data: bytes, start: int, size: int, cut: bool) -> Page:

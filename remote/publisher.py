@@ -1,0 +1,87 @@
+"""Sends the snapshot: whole at first, then only what changed, and a tick when nothing did."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from remote import protocol
+from remote.mergepatch import diff, without_nulls
+from remote.outbox import Outbox
+
+LEAST_GAP_S = 0.5
+"""At most two updates a second."""
+
+TICK_S = 1.0
+FIRST_GRACE_S = 1.0
+"""The first snapshot waits this long for the quick parts, so that a screen does not begin with blanks."""
+
+
+class Publisher:
+    """Calls `make` for the present snapshot whenever there is news, and sends the difference.
+
+    Nothing is sent while the pipe is still full of what was sent before: a slow link gets fewer
+    and larger steps instead of a growing queue.
+    """
+
+    def __init__(self, outbox: Outbox, make: Callable[[], dict[str, Any]], complete: Callable[[], bool]) -> None:
+        self._outbox = outbox
+        self._make = make
+        self._complete = complete
+        self._news = threading.Event()
+        self._whole = True
+        self._stopped = False
+        self._seq = 0
+        self._sent: dict[str, Any] = {}
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to publish; a second call sends the whole snapshot again."""
+        self.resync()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+            self._thread.start()
+
+    def resync(self) -> None:
+        """Send the whole snapshot next: the other end has lost its place."""
+        self._whole = True
+        self._news.set()
+
+    def news(self) -> None:
+        """Something may have changed; from any thread."""
+        self._news.set()
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._stopped = True
+        self._news.set()
+
+    def _run(self) -> None:
+        begin_s = time.monotonic()
+        while not self._stopped and not self._complete() and time.monotonic() - begin_s < FIRST_GRACE_S:
+            self._news.wait(0.1)
+            self._news.clear()
+        while not self._stopped:
+            if self._outbox.idle:
+                self._step()
+            time.sleep(LEAST_GAP_S)
+            self._news.wait(TICK_S - LEAST_GAP_S)
+            self._news.clear()
+
+    def _step(self) -> None:
+        now = time.time()
+        made = without_nulls(self._make())
+        if self._whole:
+            self._whole = False
+            self._seq += 1
+            self._outbox.send(protocol.snapshot(self._seq, now, made))
+        else:
+            changes = diff(self._sent, made)
+            if not changes:
+                self._outbox.send(protocol.tick(now))
+                return
+            self._seq += 1
+            self._outbox.send(protocol.patch(self._seq, now, changes))
+        self._sent = made
