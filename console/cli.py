@@ -65,15 +65,8 @@ def _run(module: str, parameters: dict[str, Any]) -> int:
     return int(asyncio.run(work) if asyncio.iscoroutine(work) else work)
 
 
-@click.group(
-    cls=DefaultGroup,
-    default="open",
-    default_if_no_args=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog=_SHORT_EPILOG,
-)
 @click.version_option(__version__, prog_name="eagle3-console")
-def cli() -> None:
+def _group() -> None:
     """Watch, explain, kill and restart EAGLE-3 data generation on a GPU container.
 
     TARGET is a profile of the settings, [user@]host[:port], an alias of ~/.ssh/config, a pasted "ssh …" command in
@@ -81,7 +74,19 @@ def cli() -> None:
     """
 
 
-def _command(name: str, module: str, *, hidden: bool = False, needs_target: bool = True) -> Callable[..., Any]:
+cli: click.Group = DefaultGroup(
+    "eagle3-console",
+    default="open",
+    default_if_no_args=True,
+    callback=_group,
+    params=_group.__click_params__,  # type: ignore[attr-defined]
+    help=_group.__doc__,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=_SHORT_EPILOG,
+)
+
+
+def _command(name: str, module: str, *, hidden: bool = False) -> Callable[..., Any]:
     """Register a subcommand that runs `console.commands.MODULE`."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,13 +97,14 @@ def _command(name: str, module: str, *, hidden: bool = False, needs_target: bool
         wrapped.__doc__ = function.__doc__
         wrapped.__click_params__ = list(getattr(function, "__click_params__", []))  # type: ignore[attr-defined]
         wrapped = _table_options(wrapped)
-        wrapped = click.argument("target", required=needs_target)(wrapped)
-        return cli.command(name, hidden=hidden, epilog=_SHORT_EPILOG)(wrapped)
+        wrapped = click.argument("target", required=False)(wrapped)
+        registered: Callable[..., Any] = cli.command(name, hidden=hidden, epilog=_SHORT_EPILOG)(wrapped)
+        return registered
 
     return decorate
 
 
-@_command("open", "open_console", hidden=True, needs_target=False)
+@_command("open", "open_console", hidden=True)
 def _open() -> None:
     """Open the console on TARGET."""
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import getpass
 import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from console.connecting import connector
+from console.connecting import Connector
 from console.controller import Controller, open_controller
 from console.settings import Settings
+from remote.errors import OperatorError
+from remote.exitcodes import ExitCode
 from remote.release import release
+from remote.text import clean
 
 FIRST_LOOK_DEADLINE_S = 120.0
 
@@ -20,12 +25,28 @@ def say(text: str) -> None:
     print(f"eagle3-console: {text}", file=sys.stderr, flush=True)
 
 
+async def _ask_on_terminal(kind: str, what: str) -> str | None:
+    """Ask whoever sits at the terminal for a secret, without echo."""
+    return await asyncio.to_thread(getpass.getpass, f"{kind} for {clean(what)}: ")
+
+
 @asynccontextmanager
 async def open_session(settings: Settings, *, timeout_s: float = FIRST_LOOK_DEADLINE_S) -> AsyncIterator[Controller]:
     """A live controller of the settings' target. Raises OperatorError when it cannot be had."""
-    debug = os.environ.get("EAGLE3_DEBUG") == "1"
-    connect = connector(settings, on_stage=say if debug else lambda stage: None)
+    if settings.target is None:
+        raise OperatorError(
+            "no-target", "no target is given", "name one, or set default_profile in the settings", ExitCode.USAGE
+        )
+    ask = _ask_on_terminal if sys.stdin.isatty() and sys.stderr.isatty() else None
+    connector = Connector(settings.target, settings.options.python, ask)
+    if os.environ.get("EAGLE3_DEBUG") == "1":
+        connector.on_stage = say
     async with open_controller(
-        settings.name, settings.options, connect, timeout_s=timeout_s, thresholds=settings.thresholds, release=release()
+        settings.target.name,
+        settings.options,
+        connector,
+        timeout_s=timeout_s,
+        thresholds=settings.thresholds,
+        release=release(),
     ) as controller:
         yield controller

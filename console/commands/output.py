@@ -22,6 +22,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "bad": {"fg": "red", "bold": True},
     "key": {"bold": True},
 }
+_LEVEL_STYLES: dict[Level, dict[str, Any]] = {Level.WARNING: _STYLES["warning"], Level.CRITICAL: _STYLES["bad"]}
 _LEVELS = {Level.NOTE: " ", Level.WARNING: "!", Level.CRITICAL: "✗"}
 
 
@@ -74,12 +75,11 @@ def print_proposal(proposal: Proposal, stream: TextIO) -> None:
     for number, stage in enumerate(proposal.stages, 1):
         put(f"  {number} {stage.word.ljust(wide)}  {stage.detail}", stream)
     for remark in proposal.remarks:
-        style = {Level.WARNING: {"fg": "yellow"}, Level.CRITICAL: {"fg": "red", "bold": True}}.get(remark.level, {})
-        put(f"  {_LEVELS[remark.level]} {remark.text}", stream, **style)
+        put(f"  {_LEVELS[remark.level]} {remark.text}", stream, **_LEVEL_STYLES.get(remark.level, {}))
 
 
 def print_outcome(outcome: Outcome, stream: TextIO) -> None:
     """What came of it; a failure is loud."""
-    put(outcome.headline, stream, **({"fg": "green"} if outcome.ok else {"fg": "red", "bold": True}))
+    put(outcome.headline, stream, **_STYLES["ok" if outcome.ok else "bad"])
     for remark in outcome.remarks:
         put(f"  {_LEVELS[remark.level]} {remark.text}", stream)

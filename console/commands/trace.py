@@ -24,7 +24,7 @@ async def main(settings: Settings, *, as_json: bool, out: str | None, full: bool
             write_whole(Path(out).absolute(), json.dumps(frozen.plan, indent=1).encode() + b"\n", 0o600)
         except OSError as error:
             raise OperatorError("not-written", f"cannot write {out}: {error.strerror}", "name another file") from None
-        say(f"the plan is kept in {out}; use it with: eagle3-console restart {settings.name} --plan {out}")
+        say(f"the plan is kept in {out}; use it with: eagle3-console restart {settings.target} --plan {out}")
     if as_json:
         print_json(frozen.plan)
     else:

@@ -1,0 +1,55 @@
+"""How a target is reached: one connector per target, which imports the SSH library only when it connects."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+from collections.abc import Awaitable, Callable
+
+from console.link_errors import HostKeyUnknown
+from console.pipe import AgentPipe
+from console.target import Target
+from remote.errors import OperatorError
+
+AskSecret = Callable[[str, str], Awaitable[str | None]]
+"""Asks the operator for a secret: its kind and what it is for; None when they decline."""
+
+
+class Connector:
+    """Connects to one target, as a controller asks for it, again and again.
+
+    `unknown` is the host key that was shown last and is not trusted yet; `accept_key` pins it.
+    """
+
+    def __init__(self, target: Target, python: str | None = None, ask: AskSecret | None = None) -> None:
+        self.unknown: HostKeyUnknown | None = None
+        self.on_stage: Callable[[str], None] = lambda stage: None
+        self._target = target
+        self._python = python
+        self._ask = ask
+
+    async def __call__(self) -> AgentPipe:
+        """A running agent. Raises OperatorError."""
+        # The import alone takes a noticeable part of a second: not on the loop that draws.
+        link = await asyncio.to_thread(importlib.import_module, "console.link")
+        try:
+            pipe: AgentPipe = await link.connect(
+                self._target,
+                python=self._python,
+                ask=self._ask,
+                on_stage=lambda stage: self.on_stage(stage),
+                environment=os.environ,
+            )
+        except HostKeyUnknown as unknown:
+            self.unknown = unknown
+            raise
+        self.unknown = None
+        return pipe
+
+    def accept_key(self) -> None:
+        """Pin the key that was shown, after an explicit yes. Raises OperatorError when there is none, or it cannot be kept."""
+        if self.unknown is None:
+            raise OperatorError("no-key", "no unknown host key is waiting for an answer", "connect again with R")
+        importlib.import_module("console.link").accept_key(self.unknown)
+        self.unknown = None
