@@ -89,10 +89,12 @@ class Supervisor:
             return int(ExitCode.FAILED)
         self._chronicle.start()
         death = self._wait()
+        if self.run.ready_at is None and self._said is None and self._asked is None:
+            self._said = self._why_not_ready(death)
         left = self._sweep()
         self._reap_generator()
         self._record(death, left)
-        self._report({"error": self._why_not_ready(death).to_json()})
+        self._report({"error": (self._said or self._why_not_ready(death)).to_json()})
         self._abort_leftovers(death)
         self._chronicle.stop()
         self.lock.release()
