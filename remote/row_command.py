@@ -12,7 +12,7 @@ from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 from remote.layout import Layout
 from remote.options import Options
-from remote.rows import decode_row
+from remote.decode_row import decode_row
 from remote.text import clean
 
 
