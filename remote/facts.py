@@ -57,7 +57,7 @@ class Process:
     script_digest: str | None = None
     script_mtime: float | None = None
     identity: Mapping[str, object] | None = None
-    respawns: bool = False
+    respawns: bool | None = False
     parent_pid: int | None = None
     settings: Mapping[str, object] | None = None
     """The options of a run of ours, as JSON, for a comparison with those of now."""

@@ -6,8 +6,7 @@ The agent knows most of it already and passes it; `plan` on the command line ask
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from remote.errors import OperatorError
 from remote.facts import Process, Rate, Surroundings
@@ -16,7 +15,7 @@ from remote.gpus import gpus as ask_gpus
 from remote.history import read_history
 from remote.layout import Layout
 from remote.model import read_model, sampling_of
-from remote.options import Budget, Options
+from remote.options import Options, parse_budget
 from remote.probe import EngineFacts
 from remote.release import release
 from remote.runfile import number
@@ -117,10 +116,8 @@ def process_of_generator(status: GeneratorStatus) -> Process | None:
     if not status.living or status.pid is None:
         return None
     options = status.run.options if status.run is not None else None
-    budget = options.token_budget if options is not None else None
-    live = status.token_budget
-    if isinstance(live, int):
-        budget = Budget(live)
+    # The budget in force: one that was changed while it runs is not that of its options.
+    budget = parse_budget(status.token_budget) if status.token_budget is not None else None
     in_work = status.progress.get("in_work")
     return Process(
         pid=status.pid,
@@ -142,32 +139,23 @@ def process_of_generator(status: GeneratorStatus) -> Process | None:
 
 def process_of_writer(writer: Writer) -> Process:
     """A process that was not launched by us, as a plan speaks of it."""
-    told = writer.to_json()
-    parent = told.get("parent")
-    parent = parent if isinstance(parent, Mapping) else {}
+    script, flags, parent = writer.script, writer.flags, writer.parent
+    budget = flags.token_budget
     return Process(
         pid=writer.pid,
         since=writer.since,
-        argv=tuple(writer.argv),
-        max_samples=_count(told.get("max_samples")),
-        token_budget=_count(told.get("token_budget")),
-        selected=_names(told.get("selected")),
-        flags_known=bool(told.get("flags_known", bool(writer.argv))),
+        argv=writer.argv,
+        max_samples=flags.max_samples,
+        token_budget=budget.default if budget is not None else None,
+        budgets=budget.per if budget is not None else None,
+        selected=flags.datasets,
+        flags_known=flags.known,
         knows_token_budget=writer.knows_token_budget,
-        datasets=tuple(writer.datasets),
-        script=writer.script,
-        script_digest=writer.script_digest,
-        script_mtime=writer.script_mtime,
-        identity=writer.identity.to_json() if writer.identity is not None else None,
-        respawns=bool(parent.get("respawns")),
-        parent_pid=_count(parent.get("pid")),
+        datasets=writer.datasets,
+        script=script.path if script is not None else None,
+        script_digest=script.digest if script is not None else None,
+        script_mtime=script.mtime if script is not None else None,
+        identity=writer.identity.to_json(),
+        respawns=parent.respawns if parent is not None else False,
+        parent_pid=parent.pid if parent is not None else None,
     )
-
-
-def _count(value: Any) -> int | None:
-    found = number(value)
-    return None if found is None else int(found)
-
-
-def _names(value: object) -> tuple[str, ...] | None:
-    return tuple(str(item) for item in value) if isinstance(value, Iterable) and not isinstance(value, str) else None

@@ -1,0 +1,121 @@
+"""`plan`: say what a restart would do to each dataset, and why. Changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from remote.check import BLOCKER, OK
+from remote.choose_python import choose_python
+from remote.errors import OperatorError
+from remote.exitcodes import ExitCode
+from remote.layout import Layout
+from remote.model import ModelFacts, read_model
+from remote.options import Options
+from remote.plan import Plan, with_preflight
+from remote.planning import make_plan
+from remote.preflight import run_preflight
+from remote.probe import EngineFacts, probe_engine
+from remote.probe_python import PythonFacts, probe_python
+from remote.records import Rules
+from remote.run_settings import API_KEY, read_api_key
+from remote.scan import RootScan, Scanner
+from remote.surroundings import look_around
+from remote.text import clean
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own flags."""
+    parser.add_argument("--json", action="store_true", help="the whole plan as one JSON object")
+    parser.add_argument("--quick", action="store_true", help="leave the preflight out: no engine, no tokenizer")
+
+
+def run(options: Options, args: argparse.Namespace) -> ExitCode:
+    """Print the plan. Raises OperatorError when there is no such root."""
+    plan = plan_of(options, os.environ, quick=args.quick)
+    if args.json:
+        print(json.dumps(plan.to_json(), ensure_ascii=False))
+    else:
+        for line in text_lines(plan):
+            print(line)
+    return ExitCode.DONE
+
+
+def plan_of(options: Options, environment: Mapping[str, str], quick: bool = False) -> Plan:
+    """Scan and plan; the engine is asked and the tokenizer loaded meanwhile. Raises OperatorError (`no-root`)."""
+    layout = Layout(Path(options.root))
+    model = _model(options)
+    with ThreadPoolExecutor(2, thread_name_prefix="preflight") as pool:
+        key = None if quick else _api_key(options, environment)
+        asked = None if quick else pool.submit(probe_engine, options.engine_url, key)
+        loading = None if quick else pool.submit(_python, options)
+        scan = _scan(layout, model)
+        engine: EngineFacts | None = asked.result() if asked is not None else None
+        around = look_around(layout, options, engine=engine)
+        plan, states = make_plan(layout, scan, options, around)
+        if loading is None:
+            return plan
+        checks = run_preflight(
+            layout, options, states, plan, around, python=loading.result(), api_key_known=key is not None
+        )
+    return with_preflight(plan, checks)
+
+
+def _python(options: Options) -> PythonFacts:
+    try:
+        return probe_python(choose_python(options), options)
+    except OperatorError as error:
+        return PythonFacts("python3", error=error.message)
+
+
+def _model(options: Options) -> ModelFacts:
+    """The model's facts, or the defaults where the folder cannot be used: the preflight says that it cannot."""
+    try:
+        return read_model(options.model_path)
+    except OperatorError:
+        return ModelFacts()
+
+
+def _api_key(options: Options, environment: Mapping[str, str]) -> str | None:
+    if environment.get(API_KEY):
+        return environment[API_KEY]
+    return read_api_key(options.api_key_file) if options.api_key_file is not None else None
+
+
+def _scan(layout: Layout, model: ModelFacts) -> RootScan:
+    """From the scanner's memory where there is one; nothing is saved, for a plan changes nothing."""
+    index = layout.index_json if layout.index_json.is_file() else None
+    return Scanner(layout.root, Rules(model.vocab_size, model.eos_ids), index).poll()
+
+
+def text_lines(plan: Plan) -> list[str]:
+    """The plan for a person without the console: a line a dataset, then what to look at."""
+    lines = []
+    for dataset in plan.datasets:
+        told: dict[str, Any] = dataset.to_json()
+        lines.append(
+            f"{clean(dataset.id, 20):<4} {clean(told['title'], 40):<18} {dataset.decision:<8} {dataset.reason:<13}"
+            f" tokenization {dataset.tokenization} ({dataset.tokenization_reason})"
+        )
+        lines += [f"       {step.check}: {step.because}" for step in dataset.steps if step.outcome != OK]
+        lines += [
+            f"     ! {problem.code}: {problem.message}" for problem in dataset.problems if problem.level != "note"
+        ]
+    for process in plan.running:
+        needless = process.needless_tokens
+        told_needless = "not known" if needless is None else f"{needless:,}"
+        lines.append(f"pid {process.process.pid} would write needless tokens if left alone: {told_needless}")
+    for item in plan.assumptions:
+        mark = {True: "ok", False: "NO", None: "?"}[item["holds"]]
+        lines.append(f"assumed {mark}: {item['detail']}")
+    for check in plan.preflight:
+        if check.level != OK:
+            word = "BLOCKER" if check.level == BLOCKER else "warning"
+            remedy = f"; {check.remedy}" if check.remedy else ""
+            lines.append(f"preflight {word} {check.check}: {check.detail}{remedy}")
+    return [clean(line, 1000) for line in lines]
