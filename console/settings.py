@@ -71,6 +71,11 @@ class Settings:
     path: Path
     api_key: str | None = field(default=None, repr=False)
 
+    @property
+    def name(self) -> str:
+        """The target's name for the top line; empty without a target."""
+        return self.target.name if self.target is not None else ""
+
 
 def _usage(message: str, remedy: str = "") -> OperatorError:
     return OperatorError("settings", message, remedy, ExitCode.USAGE)
@@ -104,6 +109,8 @@ def load_settings(
     profile = profiles.get(aimed.name) if aimed is not None and not aimed.host else None
     if profile is not None and aimed is not None:
         aimed = profile.target
+    if aimed is not None and aimed.kind == "demo":
+        aimed, profile = _demo()
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for option in TABLE:
@@ -118,13 +125,24 @@ def load_settings(
         target=aimed,
         options=Options(**values),
         sources=sources,
-        profile=aimed.name if profile is not None and aimed is not None else None,
+        profile=profile.target.name if profile is not None else None,
         profiles=profiles,
         color=profile.color if profile else "",
         thresholds=profile.thresholds if profile else file.thresholds,
         path=path,
         api_key=environment.get("EAGLE3_API_KEY") or None,
     )
+
+
+def _demo() -> tuple[Target, Profile]:
+    """The running demo as a target and the profile that its options make."""
+    from console.demo import container
+
+    info = container.info()
+    if info is None:
+        raise _usage("the demo is not running", "start it with eagle3-console demo, or demo --container-only")
+    given = {name: _BY_NAME[name].parse(text) for name, text in info.options().items()}
+    return info.address, Profile(info.address, given)
 
 
 @dataclass(frozen=True)
