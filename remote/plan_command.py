@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from remote.check import BLOCKER, OK
-from remote.choose_python import choose_python
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 from remote.layout import Layout
@@ -19,9 +18,8 @@ from remote.model import ModelFacts, read_model
 from remote.options import Options
 from remote.plan import Plan, with_preflight
 from remote.planning import make_plan
-from remote.preflight import run_preflight
+from remote.preflight import ask_python, run_preflight
 from remote.probe import EngineFacts, probe_engine
-from remote.probe_python import PythonFacts, probe_python
 from remote.records import Rules
 from remote.run_settings import API_KEY, read_api_key
 from remote.scan import RootScan, Scanner
@@ -53,7 +51,7 @@ def plan_of(options: Options, environment: Mapping[str, str], quick: bool = Fals
     with ThreadPoolExecutor(2, thread_name_prefix="preflight") as pool:
         key = None if quick else _api_key(options, environment)
         asked = None if quick else pool.submit(probe_engine, options.engine_url, key)
-        loading = None if quick else pool.submit(_python, options)
+        loading = None if quick else pool.submit(ask_python, options)
         scan = _scan(layout, model)
         engine: EngineFacts | None = asked.result() if asked is not None else None
         around = look_around(layout, options, engine=engine)
@@ -64,13 +62,6 @@ def plan_of(options: Options, environment: Mapping[str, str], quick: bool = Fals
             layout, options, states, plan, around, python=loading.result(), api_key_known=key is not None
         )
     return with_preflight(plan, checks)
-
-
-def _python(options: Options) -> PythonFacts:
-    try:
-        return probe_python(choose_python(options), options)
-    except OperatorError as error:
-        return PythonFacts("python3", error=error.message)
 
 
 def _model(options: Options) -> ModelFacts:

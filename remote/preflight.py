@@ -62,7 +62,7 @@ def run_preflight(
     `python`: the interpreter that will run (`--python`, else this one), or what it has already
     said. The rest as in `Look`. Never raises: a check that fails to look is a warning that says so.
     """
-    facts = python if isinstance(python, PythonFacts) else _python(python, options)
+    facts = python if isinstance(python, PythonFacts) else ask_python(options, python)
     look = Look(
         layout=layout,
         options=options,
@@ -92,7 +92,8 @@ def _ask(check: Callable[[Look], Check], look: Look) -> Check:
         return Check(check.__name__, WARNING, f"could not be looked at: {where}{error.strerror or error}")
 
 
-def _python(python: str | None, options: Options) -> PythonFacts:
+def ask_python(options: Options, python: str | None = None) -> PythonFacts:
+    """What the interpreter that will run says of itself: `python`, else `--python`, else the first that works."""
     try:
         return probe_python(python or choose_python(options), options)
     except OperatorError as error:
