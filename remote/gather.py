@@ -17,7 +17,7 @@ from remote.runs import Run, read_runs
 from remote.scan import DatasetScan, RootScan
 from remote.text import clean
 from remote.tokenization import TokenizationFacts, stamps_of, tokenization_of
-from remote.tokenized_meta import read_meta
+from remote.tokenized_meta import read_meta, read_refused
 from remote.tombstones import Tombstone, read_tombstones
 
 NAMED = 6
@@ -112,12 +112,14 @@ def _tokenization(root: _Root, dataset: DatasetScan) -> Tokenization:
     except OSError as error:
         return Tokenization("none", "faulty", clean(error.strerror or error))
     facts = TokenizationFacts(
+        folder=dataset.folder,
         usable=dataset.answered,
         rows=dataset.tokenized,
         stamps=stamps,
         pretokenized=dataset.kind == PRETOKENIZED_KIND,
         untokenized=() if meta is not None else dataset.untokenized(NAMED),
         tokens=dataset.tokens or 0,
+        refused=read_refused(root.layout, dataset.folder),
     )
     made = tokenization_of(facts, meta, root.around.fingerprint, root.options)
     return Tokenization(made.decision, made.reason, made.evidence, made.trainable, made.seconds)

@@ -18,19 +18,25 @@ from remote import figures
 from remote.compare_rows import Compared, Comparison
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
-from remote.layout import PROMPTS, RESPONSES, TOKENIZED, Layout, fsync_folder
+from remote.layout import PROMPTS, RESPONSES, TOKENIZED, Layout, dataset_id, fsync_folder
 from remote.model import ModelFacts, read_model
 from remote.options import Options
 from remote.release import release
 from remote.render import LazyTokenizer, Tokenizer
 from remote.row_stream import RowStream
 from remote.text import clean
-from remote.tokenization import TokenizationFacts, options_that_matter, stamps_of, tokenization_of
-from remote.tokenized_meta import SURVIVE_AT, Meta, meta_path, read_meta, stamp, write_meta
+from remote.tokenization import (
+    WOULD_LOSE,
+    TokenizationFacts,
+    accepts_loss,
+    options_that_matter,
+    stamps_of,
+    tokenization_of,
+)
+from remote.tokenized_meta import SURVIVE_AT, Meta, meta_path, read_meta, read_refused, stamp, write_meta, write_refused
 
 LOSS_SHARE = 0.01
 """A rebuild that would lose a larger share of the present rows is refused."""
-WOULD_LOSE = "rebuild-would-lose"
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 
@@ -52,13 +58,30 @@ class Outcome:
     previous: str | None = None
     error: OperatorError | None = None
 
+    def sentence(self) -> str:
+        """One line for a person, without the folder's name."""
+        if self.error is not None:
+            return f"{self.result}: {self.error}"
+        parts = [self.result]
+        meta = self.meta
+        if meta is not None and self.result != "nothing":
+            parts.append(f"{figures.plural(meta.rows, 'row')}, {figures.tokens(meta.loss_tokens)} loss tokens")
+            parts += [f"{number:,} left out: {reason}" for reason, number in sorted(meta.reasons.items())]
+            if meta.checked.get("count"):
+                parts.append(f"{figures.plural(meta.checked['count'], 'prompt')} checked by their count alone")
+        if self.detail and self.detail != self.result:
+            parts.append(clean(self.detail, 300))
+        if self.previous:
+            parts.append(f"the replaced file is {clean(self.previous)}")
+        return "; ".join(parts)
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; the samples left out are in the meta file."""
         meta = self.meta
         return {
-            "folder": self.folder,
+            "ok": self.error is None,
             "result": self.result,
-            "detail": self.detail,
+            "detail": self.sentence(),
             "rows": meta.rows if meta else None,
             "loss_tokens": meta.loss_tokens if meta else None,
             "left_out": meta.reasons if meta else {},
@@ -90,8 +113,11 @@ def retokenize_dataset(
         meta = read_meta(layout, folder)
         decision = tokenization_of(facts, meta, tokenizer.fingerprint if facts.usable else None, options)
         if decision.decision != "rebuild":
-            result = {"up-to-date": "up-to-date", "never": "skipped"}.get(decision.reason, "nothing")
-            return Outcome(folder, result, decision.evidence, meta)
+            result = {"up-to-date": "up-to-date", "never": "skipped", WOULD_LOSE: "refused"}.get(
+                decision.reason, "nothing"
+            )
+            error = OperatorError(WOULD_LOSE, f"{clean(folder)}: {decision.evidence}") if result == "refused" else None
+            return Outcome(folder, result, decision.evidence, meta, error=error)
         if facts.stamps[PROMPTS] is None:
             raise OperatorError(
                 "no-prompts", f"{clean(own / PROMPTS)} is not there, so no answer can be tokenized", "put it back"
@@ -106,10 +132,12 @@ def _facts(layout: Layout, folder: str) -> TokenizationFacts:
     stamps = stamps_of(layout, folder)
     responses = stamps[RESPONSES]
     return TokenizationFacts(
+        folder,
         usable=responses.size if responses else 0,
         rows=None,
         stamps=stamps,
         pretokenized=responses is None and stamps[PROMPTS] is None and stamps[TOKENIZED] is not None,
+        refused=read_refused(layout, folder),
     )
 
 
@@ -122,17 +150,18 @@ class _Rebuild:
         self._layout = layout
         self._folder = folder
         self._own = layout.folder(folder)
-        self._target = self._own / TOKENIZED
+        # Where the file is a link to another disk, the link stays and its target is replaced.
+        self._target = (self._own / TOKENIZED).resolve()
         self._options = options
         self._tokenizer = tokenizer
         self._stream = RowStream(layout, folder, options, tokenizer, model)
 
     def run(self) -> Outcome:
         started = time.monotonic()
-        for unfinished in self._own.glob(f".{TOKENIZED}.*.tmp"):
+        for unfinished in self._target.parent.glob(f".{self._target.name}.*.tmp"):
             # Of a rebuild that was killed: we hold the lock, so nobody writes it any more.
             unfinished.unlink(missing_ok=True)
-        beside = self._own / f".{TOKENIZED}.{os.getpid()}.tmp"
+        beside = self._target.with_name(f".{self._target.name}.{os.getpid()}.tmp")
         try:
             with Comparison(self._target) as comparison, beside.open("xb") as out:
                 for key, line in self._stream.rows():
@@ -162,6 +191,7 @@ class _Rebuild:
             checked={name: tally.checked[name] for name in ("digest", "count", "none")},
             left_out=tuple(tally.left_out),
             passed_over=tuple(tally.passed_over),
+            passed_over_by_kind=dict(tally.passed_over_by_kind),
             comparison=compared.to_json(),
             took_s=round(took_s, 3),
             release=release(),
@@ -173,19 +203,31 @@ class _Rebuild:
             return self._finish("identical", compared, meta)
         if compared.verdict == "new" and not meta.rows:
             return self._finish("nothing", compared, meta)
-        if compared.lost > LOSS_SHARE * compared.present_rows and WOULD_LOSE not in self._options.accept:
+        if compared.lost > LOSS_SHARE * compared.present_rows and not accepts_loss(self._options, self._folder):
+            write_refused(self._layout, self._folder, replace(meta, output=stamp(self._target)))
             return Outcome(self._folder, "refused", compared.sentence(), meta, None, self._refusal(compared, meta))
         previous = None
         if compared.verdict == "differs":
             shutil.copymode(self._target, beside)
             previous = self._keep_previous()
         os.replace(beside, self._target)
-        fsync_folder(self._own)
         return self._finish("written" if compared.verdict == "new" else "replaced", compared, meta, previous)
 
     def _finish(self, result: str, compared: Compared, meta: Meta, previous: str | None = None) -> Outcome:
-        meta = replace(meta, output=stamp(self._target))
-        write_meta(self._layout, self._folder, meta)
+        """The rows are in place: make that durable, and write how they were made."""
+        try:
+            fsync_folder(self._target.parent)
+            meta = replace(meta, output=stamp(self._target))
+            write_meta(self._layout, self._folder, meta)
+            write_refused(self._layout, self._folder, None)
+        except OSError as error:
+            raise OperatorError(
+                "disk",
+                f"{clean(self._folder)}: the rows are in place ({result}), but not the record of how they were made"
+                f" ({clean(error.filename or self._own)}: {error.strerror})",
+                "make room or repair the disk, then retokenize again",
+                ExitCode.DISK,
+            ) from None
         return Outcome(self._folder, result, compared.sentence(), meta, previous)
 
     def _refusal(self, compared: Compared, meta: Meta) -> OperatorError:
@@ -194,7 +236,7 @@ class _Rebuild:
             WOULD_LOSE,
             f"{clean(self._folder)}: rebuilding would lose {figures.plural(compared.lost, 'row')} of"
             f" {compared.present_rows:,}{f' (left out: {because})' if because else ''}; the present file is as it was",
-            f"check --model-path and the prompts, or take the loss with --accept {WOULD_LOSE}",
+            f"check --model-path and the prompts, or take the loss with --accept {WOULD_LOSE}:{dataset_id(self._folder)}",
         )
 
     def _keep_previous(self) -> str:

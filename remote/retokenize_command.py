@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from remote import figures
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 from remote.layout import DECLARED, Layout
@@ -46,12 +45,11 @@ def run(options: Options, args: argparse.Namespace) -> ExitCode:
                 outcome = _one(layout, folder, options, tokenizer, model)
             outcomes.append(outcome)
             if not args.json:
-                print(outcome_line(outcome), flush=True)
+                print(f"{clean(folder, 40):<22} {outcome.sentence()}", flush=True)
     if args.json:
-        print(json.dumps({"root": str(layout.root), "outcomes": [outcome.to_json() for outcome in outcomes]}))
-    for outcome in outcomes:
-        if outcome.error is not None:
-            print(f"eagle3-remote: {clean(outcome.error, 1000)}", file=sys.stderr)
+        print(json.dumps({outcome.folder: outcome.to_json() for outcome in outcomes}))
+    for text in dict.fromkeys(clean(outcome.error, 1000) for outcome in outcomes if outcome.error is not None):
+        print(f"eagle3-remote: {text}", file=sys.stderr)
     codes = [outcome.error.exit_code for outcome in outcomes if outcome.error is not None]
     return max(codes, default=ExitCode.DONE)
 
@@ -76,22 +74,6 @@ def dataset_folders(layout: Layout, options: Options) -> list[str]:
             ExitCode.USAGE,
         )
     return chosen
-
-
-def outcome_line(outcome: Outcome) -> str:
-    """One line for a person."""
-    parts = [outcome.result]
-    meta = outcome.meta
-    if meta is not None and outcome.result != "nothing":
-        parts.append(f"{figures.plural(meta.rows, 'row')}, {figures.tokens(meta.loss_tokens)} loss tokens")
-        parts += [f"{number:,} left out: {reason}" for reason, number in sorted(meta.reasons.items())]
-        if meta.checked.get("count"):
-            parts.append(f"{meta.checked['count']:,} prompts checked by their count alone")
-    if outcome.detail:
-        parts.append(clean(outcome.detail, 300))
-    if outcome.previous:
-        parts.append(f"the replaced file is {clean(outcome.previous)}")
-    return f"{clean(outcome.folder, 40):<22} {'; '.join(parts)}"
 
 
 def _one(layout: Layout, folder: str, options: Options, tokenizer: LazyTokenizer, model: ModelFacts) -> Outcome:

@@ -24,7 +24,7 @@ from remote.records import UNUSABLE, Rules, Verdict, judge_for
 from remote.render import LazyTokenizer, Tokenizer, Unrenderable, prompt_digest
 from remote.text import clean
 from remote.tokenization import ANSWERS
-from remote.tokenized_meta import SURVIVE_AT, FileStamp, LeftOut, PassedOver, stamp
+from remote.tokenized_meta import MAX_PASSED_OVER, SURVIVE_AT, FileStamp, LeftOut, PassedOver, stamp
 from remote.training_rows import output_text, row_line
 
 
@@ -40,6 +40,7 @@ class Tally:
     checked: Counter[str] = field(default_factory=Counter)
     left_out: list[LeftOut] = field(default_factory=list)
     passed_over: list[PassedOver] = field(default_factory=list)
+    passed_over_by_kind: Counter[str] = field(default_factory=Counter)
 
     def row(self, length: int, loss_tokens: int, how_checked: str) -> None:
         """Count one row of `length` tokens."""
@@ -155,7 +156,9 @@ class RowStream:
         return "none" if same_count is None else "count"
 
     def _pass_over(self, offset: int, kind: str, code: str, key: str | None) -> None:
-        self.tally.passed_over.append(PassedOver(offset, kind, code, None if key is None else clean(key)))
+        self.tally.passed_over_by_kind[kind] += 1
+        if len(self.tally.passed_over) < MAX_PASSED_OVER:
+            self.tally.passed_over.append(PassedOver(offset, kind, code, None if key is None else clean(key)))
 
 
 def digest_of(path: Path, size: int) -> str:

@@ -6,11 +6,14 @@ written after the rows: whatever a crash leaves, a meta file never vouches for r
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,9 @@ from remote.layout import TOKENIZED_META, Layout, write_whole
 META_VERSION = 1
 SURVIVE_AT = (4096, 8192, 16384)
 """Row lengths, in tokens, for which the meta file says how many rows would survive a trainer's cut."""
+
+MAX_PASSED_OVER = 1000
+"""So many bad lines are listed in a meta file; the scan names each of them."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +60,15 @@ def unchanged(was: FileStamp | None, now: FileStamp | None) -> bool:
 
 
 def stamp(path: Path) -> FileStamp | None:
-    """The stamp of a file; None where there is none. Raises OSError for anything but its absence."""
+    """The stamp of a file; None where there is none. Raises OSError for anything else that cannot be read as a file."""
     try:
-        return FileStamp.of(path.stat())
+        facts = path.stat()
     except FileNotFoundError:
         return None
+    if not stat.S_ISREG(facts.st_mode):
+        # Opening a pipe would wait for a writer that never comes.
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return FileStamp.of(facts)
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,8 @@ class Meta:
     """Rows by how their prompt was checked: `digest`, `count` (prompt-unverified), `none`."""
     left_out: tuple[LeftOut, ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
+    """The first MAX_PASSED_OVER of them; `passed_over_by_kind` counts all."""
+    passed_over_by_kind: Mapping[str, int] = field(default_factory=dict)
     comparison: Mapping[str, Any] = field(default_factory=dict)
     took_s: float | None = None
     release: str | None = None
@@ -135,7 +147,7 @@ class Meta:
             "checked": dict(self.checked),
             "left_out_by_reason": self.reasons,
             "left_out": [asdict(item) for item in self.left_out],
-            "passed_over_by_kind": dict(Counter(item.kind for item in self.passed_over)),
+            "passed_over_by_kind": dict(self.passed_over_by_kind),
             "passed_over": [asdict(item) for item in self.passed_over],
             "comparison": dict(self.comparison),
             "took_s": self.took_s,
@@ -165,6 +177,7 @@ class Meta:
                 checked={str(key): int(item) for key, item in value["checked"].items()},
                 left_out=tuple(LeftOut(**item) for item in value["left_out"]),
                 passed_over=tuple(PassedOver(**item) for item in value["passed_over"]),
+                passed_over_by_kind={str(key): int(item) for key, item in value["passed_over_by_kind"].items()},
                 comparison=dict(value.get("comparison") or {}),
                 took_s=value.get("took_s"),
                 release=value.get("release"),
@@ -180,8 +193,44 @@ def meta_path(layout: Layout, folder: str) -> Path:
 
 def read_meta(layout: Layout, folder: str) -> Meta | None:
     """The meta file of a dataset; None where there is none that can be understood: then a rebuild makes one."""
+    path = meta_path(layout, folder)
     try:
-        value = json.loads(meta_path(layout, folder).read_bytes())
+        now = stamp(path)
+    except OSError:
+        return None
+    return None if now is None else _read(str(path), now)
+
+
+def refused_path(layout: Layout, folder: str) -> Path:
+    """Where the account of a rebuild that was not swapped in is kept: the meta file it would have had."""
+    return layout.state / "refused" / f"{folder}.json"
+
+
+def read_refused(layout: Layout, folder: str) -> Meta | None:
+    """The rebuild that was refused last, and not made good since; None where there is none."""
+    path = refused_path(layout, folder)
+    try:
+        now = stamp(path)
+    except OSError:
+        return None
+    return None if now is None else _read(str(path), now)
+
+
+def write_refused(layout: Layout, folder: str, meta: Meta | None) -> None:
+    """Keep the account of a refused rebuild; None takes it away. Raises OSError."""
+    path = refused_path(layout, folder)
+    if meta is None:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, _bytes(meta))
+
+
+@lru_cache(maxsize=64)
+def _read(path: str, now: FileStamp) -> Meta | None:
+    """The meta file at `path`; `now` only makes the memory's key: the agent asks every second."""
+    try:
+        value = json.loads(Path(path).read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
     return Meta.from_json(value)
@@ -189,4 +238,8 @@ def read_meta(layout: Layout, folder: str) -> Meta | None:
 
 def write_meta(layout: Layout, folder: str, meta: Meta) -> None:
     """Replace the meta file durably. Raises OSError."""
-    write_whole(meta_path(layout, folder), json.dumps(meta.to_json(), indent=1).encode() + b"\n")
+    write_whole(meta_path(layout, folder), _bytes(meta))
+
+
+def _bytes(meta: Meta) -> bytes:
+    return json.dumps(meta.to_json(), indent=1).encode() + b"\n"
