@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from console.observed import Observed
 from console.ports import Operations, Targets
 from console.view import ControllerLike, View
 from remote.options import Budget, Options
@@ -14,13 +15,18 @@ from remote.options import Budget, Options
 
 @dataclass
 class Desk:
-    """One operator's desk. `budget` is what `b` tried last, None as long as it is the settings' own."""
+    """One operator's desk.
+
+    `budget` is what `b` tried last, None as long as it is the settings' own; `observed` is what
+    was seen of the target since the desk looks at it.
+    """
 
     controller: ControllerLike
     operations: Operations
     targets: Targets | None = None
     clock: Callable[[], float] = time.time
     budget: Budget | None = None
+    observed: Observed = field(default_factory=Observed)
 
     @property
     def view(self) -> View:

@@ -158,12 +158,18 @@ ALERTS: tuple[Key, ...] = (
     Key("hold", "h", "h", "hold", "hold", "Set or lift the hold that a restart must accept by name", Needs.CHANGE),
 )
 
+TARGETS: tuple[Key, ...] = (
+    Key("target_switch", "enter", "⏎", "switch", "switch", "Show the target under the cursor"),
+    Key("target_add", "n", "n", "add", "add", "Add a target from an address or a pasted ssh command"),
+)
+
 SCREENS: dict[str, tuple[Key, ...]] = {
     "main": MAIN,
     "trace": TRACE,
     "detail": DETAIL,
     "log": LOG,
     "alerts": ALERTS,
+    "targets": TARGETS,
     "everywhere": EVERYWHERE,
     "moves": MOVES,
 }

@@ -40,5 +40,6 @@ def main_layout(width: Width, lines: int, datasets: int, key_lines: int, alerts_
     if framed:
         take(2)
         process += take(1)
-    alerts += take(min(2, max(0, alerts_wanted - 1)))
+    # Alerts may take a third of what is left; the log has the rest.
+    alerts += take(min(max(0, alerts_wanted - 1), max(2, left // 2)))
     return MainLayout(process, framed, framed, table, foot, alerts, left >= 2)

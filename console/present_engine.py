@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from console import text
@@ -13,6 +14,9 @@ from console.view import View
 from widgets.bars import bar, sparkline
 from widgets.card import CardValue
 from widgets.tones import ACT, DIM, GOOD, LOOK, STRONG, UNKNOWN
+
+IDLE_PERCENT = 10
+HOT_C = 88
 
 HEALTH = {
     "healthy": ("●", "healthy", GOOD),
@@ -71,33 +75,39 @@ def load_line(engine: Engine, history: Sequence[float | None] = ()) -> Text:
     return out
 
 
-def gpu_words(gpu: Gpu) -> Text:
-    """`0 98 % 91G 71°`: one GPU in sixteen cells."""
-    out = Text(no_wrap=True)
-    busy = None if gpu.utilisation is None else f"{round(gpu.utilisation):>3d}%"
-    out.append(f"{UNKNOWN if gpu.index is None else gpu.index} ", DIM)
-    idle = gpu.utilisation is not None and gpu.utilisation < 10
-    out.append(busy or f"  {UNKNOWN} ", LOOK if idle else "")
-    used = UNKNOWN if gpu.memory_used_bytes is None else f"{round(gpu.memory_used_bytes / 2**30)}G"
-    hot = gpu.temperature_c is not None and gpu.temperature_c >= 88
-    warm = UNKNOWN if gpu.temperature_c is None else f"{round(gpu.temperature_c)}°"
-    out.append(f"{used:>4}", DIM).append(f"{warm:>4}", ACT if hot else DIM)
-    return out
-
-
 def gpu_lines(gpus: Sequence[Gpu], detail: str, inner: int, lines: int) -> list[Text]:
-    """The GPUs in rows as wide as the card; a summary when they do not all fit."""
+    """The GPUs as two rows of figures, one column a GPU; a summary when they do not fit."""
     if lines < 1:
         return []
     if not gpus:
         return [Text(f"GPUs: {detail or 'not known'}", LOOK if detail else DIM)]
-    per_line = max(1, (inner + 2) // 16)
-    if per_line * lines < len(gpus):
+    if lines < 2 or 7 + 4 * len(gpus) > inner:
         return [gpu_summary(gpus)]
-    out: list[Text] = []
-    for start in range(0, len(gpus), per_line):
-        out.append(Text("  ").join(gpu_words(gpu) for gpu in gpus[start : start + per_line]))
-    return out
+    busy, hot = Text("GPU %  ", no_wrap=True), Text("   °C  ", no_wrap=True)
+    for gpu in gpus:
+        idle = gpu.utilisation is not None and gpu.utilisation < IDLE_PERCENT
+        busy.append(_figure(gpu.utilisation), LOOK if idle else "")
+        warm = gpu.temperature_c is not None and gpu.temperature_c >= HOT_C
+        hot.append(_figure(gpu.temperature_c), ACT if warm else DIM)
+    room = inner - busy.cell_len
+    memory, power = f"  {_memory_words(gpus)}", f"  {_power_words(gpus)}"
+    busy.append(memory if cell_len(memory) <= room else "", DIM)
+    hot.append(power if cell_len(power) <= room else "", DIM)
+    return [busy, hot]
+
+
+def _figure(value: float | None) -> str:
+    return f"{UNKNOWN if value is None else round(value):>3} "
+
+
+def _memory_words(gpus: Sequence[Gpu]) -> str:
+    used = [gpu.memory_used_bytes for gpu in gpus if gpu.memory_used_bytes is not None]
+    return f"{round(sum(used) / len(used) / 2**30)} GiB each" if used else ""
+
+
+def _power_words(gpus: Sequence[Gpu]) -> str:
+    power = [gpu.power_w for gpu in gpus if gpu.power_w is not None]
+    return f"{sum(power) / 1000:.2f} kW" if power else ""
 
 
 def gpu_summary(gpus: Sequence[Gpu]) -> Text:
@@ -107,7 +117,7 @@ def gpu_summary(gpus: Sequence[Gpu]) -> Text:
         return Text("GPU –", DIM)
     mean = sum(known) / len(known) if known else None
     out = Text(f"GPU {len(gpus)}× ")
-    idle = sum(1 for value in known if value < 10)
+    idle = sum(1 for value in known if value < IDLE_PERCENT)
     out.append(text.percent(mean, 100), LOOK if idle else "")
     if idle:
         out.append(f" ({idle} idle)", LOOK)

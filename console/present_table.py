@@ -204,7 +204,8 @@ def share_bar(tokens: int | None, budget: int | None, width: int) -> Text:
         return percent
     share = tokens / budget
     cells = max(0, width - 6)
-    out = Text(bar(share, cells), GOOD if share >= 1 else NOTE)
+    out = Text()
+    out.append(bar(share, cells), GOOD if share >= 1 else NOTE)
     out.append_text(_right(percent, width - cells))
     return out
 

@@ -129,39 +129,80 @@ def _fit(columns: int, parts: list[tuple[int, Text]]) -> Text:
 
 
 def alert_lines(view: View, columns: int, most: int) -> list[Text]:
-    """The loudest alerts, one a line, `most` at most; the last line says how many more there are."""
-    lines = [_link_alert(view)] if not view.link.fresh and view.snapshot is not None else []
-    alerts = [alert for alert in view.alerts if not alert.acked_by]
-    alerts.sort(key=lambda alert: (-alert.level.rank, alert.since))
-    room = max(1, most - len(lines))
-    shown = alerts if len(alerts) <= room else alerts[: max(1, room - 1)]
-    lines += [alert_line(alert, view, columns) for alert in shown]
-    if len(alerts) > len(shown) and len(lines) < most:
-        lines.append(Text(f"  and {len(alerts) - len(shown)} more: a shows them", DIM))
-    if not lines:
-        seen = sum(1 for alert in view.alerts if alert.acked_by)
-        words = f"✓ no alerts ({seen} seen)" if seen else "✓ no alerts"
-        lines.append(Text(words, DIM if view.snapshot is None else GOOD) if view.snapshot is not None else Text(""))
-    return lines[:most]
+    """The loudest alerts in at most `most` lines: whole sentences where there is room, one line each where not."""
+    head = [_link_alert(view)] if not view.link.fresh and view.snapshot is not None else []
+    alerts = sorted(_open(view), key=lambda alert: (-alert.level.rank, alert.since))
+    if not alerts and not head:
+        return [_all_well(view)]
+    room = most - len(head)
+    whole = [alert_block(alert, view, columns) for alert in alerts]
+    if sum(len(block) for block in whole) <= room:
+        return head + [line for block in whole for line in block]
+    if len(alerts) <= room:
+        # Whole sentences for the first ones, as long as each of the rest keeps its line.
+        out: list[Text] = []
+        for at, block in enumerate(whole):
+            rest = len(alerts) - at - 1
+            fits = len(out) + len(block) + rest <= room
+            out += block if fits else [alert_line(alerts[at], view, columns)]
+        return head + out
+    if room < 1:
+        return head[:most]
+    out = [alert_line(alert, view, columns) for alert in alerts[: max(1, room - 1)]]
+    if room > 1:
+        out.append(Text(f"  and {len(alerts) - len(out)} more: a shows them", DIM))
+    return head + out
+
+
+def lines_wanted(view: View, columns: int) -> int:
+    """How many lines `alert_lines` would fill if it could."""
+    head = 1 if not view.link.fresh and view.snapshot is not None else 0
+    return max(1, head + sum(len(alert_block(alert, view, columns)) for alert in _open(view)))
+
+
+def _open(view: View) -> list[Alert]:
+    return [alert for alert in view.alerts if not alert.acked_by]
+
+
+def _all_well(view: View) -> Text:
+    if view.snapshot is None:
+        return Text("")
+    seen = len(view.alerts)
+    return Text(f"✓ no alerts ({seen} seen)" if seen else "✓ no alerts", GOOD)
+
+
+def _alert_head(alert: Alert, view: View) -> Text:
+    out = Text(no_wrap=True)
+    mark = "▲" if alert.level is not Level.NOTE else "·"
+    out.append(f"{mark} {alert.level.value.upper()} ", LEVEL_TONES[alert.level])
+    return out.append(f"{text.moment(alert.since, view.container_now)}  ", DIM)
 
 
 def alert_line(alert: Alert, view: View, columns: int) -> Text:
-    """`▲ CRITICAL 03:01  sentence      d trace`."""
-    tone = LEVEL_TONES[alert.level]
-    out = Text(no_wrap=True)
-    mark = "▲" if alert.level is not Level.NOTE else "·"
-    out.append(f"{mark} {alert.level.value.upper()} ", tone)
-    out.append(f"{text.moment(alert.since, view.container_now)}  ", DIM)
-    hint = f"{alert.press} {alert.next_step}".strip() if len(alert.next_step) <= 24 else f"{alert.press}".strip()
-    room = columns - 2 - out.cell_len - (cell_len(hint) + 2 if hint else 0)
+    """`▲ CRITICAL 03:01  sentence …   d`: one line, the key at its end."""
+    out = _alert_head(alert, view)
+    hint = alert.press
+    room = max(10, columns - 2 - out.cell_len - (cell_len(hint) + 2 if hint else 0))
     sentence = Text(alert.sentence)
-    if sentence.cell_len > room > 20:
+    if sentence.cell_len > room:
         sentence.truncate(room, overflow="ellipsis")
     out.append_text(sentence)
     if hint:
-        out.append(" " * max(2, columns - 2 - out.cell_len - cell_len(hint)))
-        out.append(hint, STRONG)
+        out.append(" " * max(2, columns - 2 - out.cell_len - cell_len(hint))).append(hint, STRONG)
     return out
+
+
+def alert_block(alert: Alert, view: View, columns: int) -> list[Text]:
+    """An alert in full: its sentence wrapped, and on the last line the key and what it does."""
+    head = _alert_head(alert, view)
+    indent = head.cell_len
+    words = text.wrap(alert.sentence, max(20, columns - 2 - indent))
+    lines = [head.append(words[0]), *(Text(" " * indent + part) for part in words[1:])]
+    if alert.next_step:
+        step = Text(" " * indent, no_wrap=True)
+        step.append("→ ", DIM).append(f"{alert.press} " if alert.press else "", STRONG).append(alert.next_step)
+        lines.append(step)
+    return lines
 
 
 def _link_alert(view: View) -> Text:

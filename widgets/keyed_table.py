@@ -37,7 +37,7 @@ class KeyedTable(DataTable[Text]):
     """
 
     DEFAULT_CSS = """
-    KeyedTable { height: auto; scrollbar-size-vertical: 1; }
+    KeyedTable { height: auto; background: transparent; scrollbar-size-vertical: 1; }
     KeyedTable.-stale { text-opacity: 55%; }
     KeyedTable > .datatable--header { text-style: none; color: $text-muted; background: transparent; }
     KeyedTable > .datatable--header-hover { background: transparent; color: $text-muted; }
@@ -45,7 +45,7 @@ class KeyedTable(DataTable[Text]):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(
-            cursor_type="row", zebra_stripes=False, header_height=1, show_row_labels=False, id=id, classes=classes
+            cursor_type="row", cursor_foreground_priority="renderable", zebra_stripes=False, header_height=1, show_row_labels=False, id=id, classes=classes
         )
         self._columns: tuple[Column, ...] = ()
         self._rows: tuple[Row, ...] = ()
@@ -56,6 +56,13 @@ class KeyedTable(DataTable[Text]):
         if not self._rows or not 0 <= self.cursor_row < len(self._rows):
             return None
         return self._rows[self.cursor_row].key
+
+    def row_text(self) -> str:
+        """The row under the cursor as plain text, for copying."""
+        if self.row_key is None:
+            return ""
+        row = self._rows[self.cursor_row]
+        return "  ".join(text for column in self._columns if (text := row.cells.get(column.id, _EMPTY).plain.strip()))
 
     def show(self, columns: Sequence[Column], rows: Sequence[Row], stale: bool = False) -> None:
         """Show these rows; the least redrawing that does it."""

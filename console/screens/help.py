@@ -1,0 +1,96 @@
+"""Help: the keys of the screen one came from, what its words mean, and which keys change something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+
+from console import keys
+from console.desk import Desk
+from console.keys import Key, Needs, allowed
+from console.screens.scrolled import PageScreen
+from console.view import View
+from widgets.tones import ACT, DIM, LOOK, STRONG
+
+WORDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "main": (
+        ("not ours", "a process that writes the datasets and was not launched from this console"),
+        ("left alone", "what the process that runs now would still do that no budget asks for"),
+        ("of 10 M", "share of the token budget, in completion tokens; rounded down, so 100 % means reached"),
+        ("schema ✓", "every record was checked: ✓ all valid, ~ repairable or repeated, ✗ unusable or torn"),
+        ("partial", "some answers are there and the budget is not met; a restart resumes"),
+        ("exhausted", "every prompt is answered and the budget is not met: there is nothing left to ask"),
+        ("STALE", "nothing was heard from the container for that long; the figures are old, what runs there runs on"),
+    ),
+    "trace": (
+        ("skip", "nothing is generated; with a budget the sample-count skip is bypassed, and said to be"),
+        ("resume", "answers that are there are kept, their prompts are not asked again"),
+        ("blocked", "left out of the run until the problem is accepted by name"),
+        ("rebuild", "tokenized_data.jsonl is written beside, compared, and swapped in; the old one is kept"),
+    ),
+    "detail": (
+        ("┃ mask 1", "tokens that the loss counts: the answer"),
+        ("┆ mask 0", "tokens that are only read: the prompt"),
+        ("‹…›", "a special token"),
+        ("length", "the answer was cut by the token limit: not a normal end"),
+    ),
+    "log": (
+        ("PAUSED +N", "N lines have come since you began to read; f or G follows again"),
+        ("search", "letters match both cases unless one of them is a capital"),
+    ),
+    "alerts": (
+        ("seen", "somebody took notice; the alert stays in the list and is no longer loud"),
+        ("HOLD", "a restart refuses until the hold is lifted or accepted by name"),
+    ),
+}
+
+
+class HelpScreen(PageScreen):
+    """Made from the key table; read-only and a lost link are marked at the keys they stop."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark,f1,q", "back", show=False),
+    ]
+
+    def __init__(self, desk: Desk, place: str, screen_keys: Sequence[Key], focus_words: str = "") -> None:
+        super().__init__(desk)
+        self.place, self.screen_keys, self.focus_words = place, tuple(screen_keys), focus_words
+
+    def all_keys(self) -> tuple[Key, ...]:
+        return (keys.BACK,)
+
+    def lines(self, view: View) -> Sequence[Text]:
+        live, read_only = view.link.fresh, view.options.read_only
+        lines = [Text(f"help: {self.place}", STRONG).append(f"   {self.focus_words}", DIM)]
+        if read_only:
+            lines.append(
+                Text("This target is read-only: keys marked ✗ do nothing, and the container refuses them too.", LOOK)
+            )
+        if not live:
+            lines.append(Text("There is no live link: keys marked ✗ do nothing until it is back.", LOOK))
+        for title, rows in ((self.place, self.screen_keys), ("everywhere", keys.EVERYWHERE), ("moving", keys.MOVES)):
+            lines += [Text(""), Text(title, STRONG)]
+            lines += [key_line(key, allowed(key, live=live, read_only=read_only)) for key in rows]
+        words = WORDS.get(self.place, ())
+        if words:
+            wide = max(len(word) for word, _ in words)
+            lines += [Text(""), Text("words", STRONG)]
+            lines += [Text(f"  {word:<{wide}}  ").append(meaning, DIM) for word, meaning in words]
+        return lines
+
+
+def key_line(key: Key, works: bool) -> Text:
+    """A row of the help: key, what it does, and marks for what asks, changes, or does nothing now."""
+    out = Text(no_wrap=True)
+    out.append(f"  {key.shown:<7}", STRONG if works else DIM)
+    out.append(key.help, "" if works else DIM)
+    if not works:
+        out.append("  ✗ not now", LOOK)
+    elif key.destructive:
+        out.append("  asks first", ACT)
+    elif key.needs is Needs.CHANGE:
+        out.append("  changes the container", DIM)
+    return out

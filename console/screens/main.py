@@ -1,0 +1,216 @@
+"""The main screen: what runs, on what, how far, what is wrong, and which key is next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on, work
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import DataTable
+
+from console import keys, present_table
+from console.keys import Key
+from console.layout_main import MainLayout, main_layout
+from console.present_engine import engine_card
+from console.present_link import waiting_lines
+from console.present_process import process_card, process_lines
+from console.present_table import Order
+from console.present_top import alert_lines, lines_wanted
+from console.screens.alerts import AlertsScreen
+from console.screens.base import ConsoleScreen
+from console.screens.budget import BudgetDialog
+from console.screens.copying import copy_text
+from console.screens.detail import DetailScreen
+from console.screens.engine import EngineScreen
+from console.screens.log import LogScreen
+from console.screens.schema import SchemaScreen
+from console.screens.starting import start_kill, start_restart, start_tokenize
+from console.screens.targets import TargetsScreen
+from console.screens.trace import TraceScreen
+from console.view import LinkState, View
+from widgets.card import Block, Card
+from widgets.key_bar import KeyBar
+from widgets.keyed_table import KeyedTable, foot_line
+from widgets.log_view import Level as LogLevel
+from widgets.log_view import level_of
+from widgets.tones import ACT, DIM, LOOK
+
+
+class MainScreen(ConsoleScreen):
+    """DESIGN's main screen, at any size from 200×60 down to 45×20."""
+
+    KEYS: ClassVar[tuple[Key, ...]] = keys.MAIN
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings(*keys.MAIN, *keys.MOVES[:2])]
+    AUTO_FOCUS: ClassVar[str | None] = "KeyedTable"
+    order = Order.BY_RUN
+
+    def body(self) -> Iterable[Widget]:
+        with Horizontal(id="cards"):
+            yield Card(id="process")
+            yield Card(id="engine")
+        yield Block(id="waiting")
+        yield KeyedTable(id="table")
+        yield Block(id="foot")
+        yield Block(id="alerts")
+        yield Block(id="log-title")
+        yield Block(id="log")
+
+    def all_keys(self) -> tuple[Key, ...]:
+        return (*self.KEYS, *keys.EVERYWHERE)
+
+    def show(self, view: View) -> None:
+        waiting = view.snapshot is None or view.link.state is LinkState.CHANGED_KEY
+        self.set_class(waiting, "-waiting")
+        if waiting:
+            self.query_one("#waiting", Block).show(waiting_lines(view))
+            return
+        columns, lines = self.app.size
+        snapshot = view.snapshot
+        datasets = len(snapshot.datasets) if snapshot is not None else 8
+        bar = self.query_one("#keys", KeyBar)
+        wanted = lines_wanted(view, columns)
+        shape = main_layout(self.width, lines, datasets, bar.line_count(columns - 2), wanted)
+        self._show_cards(view, shape, columns)
+        self._show_table(view, shape, columns)
+        alerts = self.query_one("#alerts", Block)
+        alerts.display = shape.alerts > 0
+        alerts.show(alert_lines(view, columns, shape.alerts) if shape.alerts else [])
+        self._show_log(view, shape, columns)
+
+    def _show_cards(self, view: View, shape: MainLayout, columns: int) -> None:
+        process, engine = self.query_one("#process", Card), self.query_one("#engine", Card)
+        self.query_one("#cards").display = shape.process > 0
+        self.set_class(shape.framed, "-framed")
+        engine.display = shape.engine
+        if shape.framed:
+            process.show_value(process_card(view, shape.process))
+            engine.show_value(engine_card(view, (), columns * 47 // 100 - 4, shape.process))
+        else:
+            process.border_title = None
+            process.show(process_lines(view, shape.process), not view.link.fresh)
+
+    def _show_table(self, view: View, shape: MainLayout, columns: int) -> None:
+        table, width = self.query_one("#table", KeyedTable), self.width
+        budget = view.options.token_budget
+        extra = columns - present_table.columns_width(present_table.columns(width, budget)) - 2
+        cols = present_table.columns(width, budget, max(0, extra))
+        stale = not view.link.fresh
+        table.styles.height = shape.table
+        table.show(cols, present_table.rows(view, cols, self.order), stale)
+        foot = self.query_one("#foot", Block)
+        foot.display = shape.foot and view.snapshot is not None
+        foot.show([foot_line(cols, present_table.foot(view, cols))], stale)
+
+    def _show_log(self, view: View, shape: MainLayout, columns: int) -> None:
+        title, log = self.query_one("#log-title", Block), self.query_one("#log", Block)
+        title.display = log.display = shape.log_title
+        if not shape.log_title:
+            return
+        lines = view.snapshot.log.lines if view.snapshot is not None else ()
+        words = "log" if lines else "seen from here"
+        title.show([Text(f"─ {words} {'─' * max(0, columns - 5 - len(words))}", DIM)])
+        room = max(1, log.size.height)
+        shown = lines or self.desk.observed.lines
+        log.show([_log_line(line) for line in shown[-room:]] or [_no_log(view)], not view.link.fresh)
+
+    @on(DataTable.RowSelected)
+    def _selected(self, event: DataTable.RowSelected) -> None:
+        event.stop()
+        self.action_detail()
+
+    def action_detail(self) -> None:
+        """A dataset's details."""
+        folder = self.query_one("#table", KeyedTable).row_key
+        if folder is not None:
+            self._open(DetailScreen(self.desk, folder))
+
+    def _open(self, screen: Screen[None]) -> None:
+        self.app.push_screen(screen)
+
+    def action_trace(self) -> None:
+        """The dry run."""
+        self._open(TraceScreen(self.desk))
+
+    def action_log(self) -> None:
+        """The log."""
+        self._open(LogScreen(self.desk))
+
+    def action_engine(self) -> None:
+        """Engine and GPUs."""
+        self._open(EngineScreen(self.desk))
+
+    def action_alerts(self) -> None:
+        """Alerts, audit, notes, hold."""
+        self._open(AlertsScreen(self.desk))
+
+    def action_schema(self) -> None:
+        """Schema problems."""
+        self._open(SchemaScreen(self.desk))
+
+    def action_budget(self) -> None:
+        """Another budget."""
+        self.app.push_screen(BudgetDialog(self.desk))
+
+    def action_restart(self) -> None:
+        """Restart: frozen now, shown, asked."""
+        start_restart(self.app, self.desk)
+
+    def action_kill(self) -> None:
+        """Kill: what is frozen now is what is killed."""
+        start_kill(self.app, self.desk)
+
+    def action_tokenize(self) -> None:
+        """Rebuild tokenized data."""
+        start_tokenize(self.app, self.desk)
+
+    @work(name="pause", group="pause", exclusive=True, exit_on_error=False)
+    async def action_pause(self) -> None:
+        """Pause or resume."""
+        snapshot = self.desk.view.snapshot
+        paused = snapshot is not None and bool(snapshot.generator.paused)
+        outcome = await self.desk.operations.pause(self.desk.controller, not paused)
+        self.say(outcome.headline, "information" if outcome.ok else "error")
+
+    def action_targets(self) -> None:
+        """Other targets."""
+        if self.desk.targets is None:
+            self.say("there is only this target; give it a profile to have others here")
+        else:
+            self._open(TargetsScreen(self.desk))
+
+    def action_copy(self) -> None:
+        """The row under the cursor as text."""
+        table = self.query_one("#table", KeyedTable)
+        copy_text(self, table.row_text())
+
+    def action_order(self) -> None:
+        """Another order of the rows; the cursor stays on its dataset."""
+        self.order = self.order.next
+        self.refresh_view()
+        self.say(f"rows {self.order.value}")
+
+    def action_down(self) -> None:
+        """A row down."""
+        self.query_one("#table", KeyedTable).action_cursor_down()
+
+    def action_up(self) -> None:
+        """A row up."""
+        self.query_one("#table", KeyedTable).action_cursor_up()
+
+
+def _log_line(line: str) -> Text:
+    tone = {LogLevel.ALL: "", LogLevel.WARNINGS: LOOK, LogLevel.ERRORS: ACT}[level_of(line)]
+    return Text(line, tone)
+
+
+def _no_log(view: View) -> Text:
+    if view.snapshot is None:
+        return Text("")
+    if view.snapshot.writers and not view.snapshot.generator.running:
+        return Text("The process that runs was not launched from here: its log is not known.", DIM)
+    return Text("Nothing has been launched here yet: there is no log.", DIM)

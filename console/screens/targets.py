@@ -1,0 +1,138 @@
+"""The other targets: their state, alerts and totals at a glance; switching waits for nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from rich.text import Text
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import DataTable
+
+from console import keys, text
+from console.keys import Key
+from console.ports import TargetRow
+from console.present_process import process_lines
+from console.present_top import LEVEL_TONES, link_words
+from console.screens.asking import AskText
+from console.screens.base import ConsoleScreen
+from console.view import View
+from remote.text import clean
+from widgets.card import Block
+from widgets.keyed_table import Column, KeyedTable, Row
+from widgets.tones import DIM, LOOK, STRONG, UNKNOWN
+
+if TYPE_CHECKING:
+    from console.app import ConsoleApp
+
+
+class TargetsScreen(ConsoleScreen):
+    """Enter switches; `n` adds a target from a pasted address or ssh command."""
+
+    KEYS: ClassVar[tuple[Key, ...]] = keys.TARGETS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *keys.bindings(*keys.TARGETS, *keys.MOVES[:2]),
+        Binding("c", "back", show=False),
+    ]
+    AUTO_FOCUS: ClassVar[str | None] = "KeyedTable"
+
+    def body(self) -> Iterable[Widget]:
+        yield KeyedTable(id="targets")
+        yield Block(id="hint")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.set_interval(1.0, self.refresh_view)
+        self.open_all()
+
+    @work(name="open-targets", group="targets", exclusive=True, exit_on_error=False)
+    async def open_all(self) -> None:
+        """Begin to connect to every target, so that the list is true."""
+        targets = self.desk.targets
+        if targets is not None:
+            for row in targets.rows():
+                await targets.open(row.name)
+            self.refresh_view()
+
+    def show(self, view: View) -> None:
+        targets = self.desk.targets
+        if targets is None:
+            return
+        width = self.app.size.width
+        columns = (
+            Column("name", "target", 18),
+            Column("link", "link", 18),
+            Column("alerts", "alerts", 12),
+            Column("tokens", "tokens", 9, "right"),
+            Column("what", "what runs there", max(16, width - 18 - 18 - 12 - 9 - 12)),
+        )
+        rows = [self._row(row) for row in targets.rows()]
+        table = self.query_one("#targets", KeyedTable)
+        table.show(columns, rows)
+        table.styles.height = min(len(rows) + 1, max(3, self.app.size.height - 5))
+        self.query_one("#hint", Block).show([Text("⏎ switches to the target under the cursor; the others go on", DIM)])
+
+    def _row(self, target: TargetRow) -> Row:
+        targets = self.desk.targets
+        controller = targets.controller(target.name) if targets is not None else None
+        here = targets is not None and targets.current == target.name
+        name = Text(f"{'▸' if here else ' '} {clean(target.name, 40)}", STRONG if here else "")
+        if target.read_only:
+            name.append(" ro", LOOK)
+        if controller is None:
+            return Row(target.name, {"name": name, "link": Text("not open", DIM), "what": Text(target.address, DIM)})
+        view = controller.view
+        what = process_lines(view, 1) if view.snapshot is not None else [Text(view.link.error or view.link.stage, DIM)]
+        share = text.percent(view.totals.tokens, view.totals.budget)
+        return Row(
+            target.name,
+            {
+                "name": name,
+                "link": link_words(view),
+                "alerts": _alert_word(view),
+                "tokens": Text(share, DIM if share == UNKNOWN else ""),
+                "what": what[0],
+            },
+        )
+
+    @on(DataTable.RowSelected)
+    def _selected(self, event: DataTable.RowSelected) -> None:
+        event.stop()
+        self.action_switch()
+
+    @work(name="switch", group="switch", exclusive=True, exit_on_error=False)
+    async def action_switch(self) -> None:
+        """Show the target under the cursor."""
+        name = self.query_one("#targets", KeyedTable).row_key
+        if name is not None:
+            await cast("ConsoleApp", self.app).switch_target(name)
+
+    @work(name="add-target", group="switch", exclusive=True, exit_on_error=False)
+    async def action_add(self) -> None:
+        """Add a target."""
+        targets = self.desk.targets
+        asked = "an address, an alias of ~/.ssh/config, or a whole ssh command as your provider shows it"
+        words = await self.app.push_screen_wait(AskText("new target", asked, placeholder="ssh root@1.2.3.4 -p 22001"))
+        if words and targets is not None:
+            name = await targets.add(words)
+            self.say(f"saved as {name}")
+            await targets.open(name)
+            self.refresh_view()
+
+    def action_down(self) -> None:
+        """A target down."""
+        self.query_one("#targets", KeyedTable).action_cursor_down()
+
+    def action_up(self) -> None:
+        """A target up."""
+        self.query_one("#targets", KeyedTable).action_cursor_up()
+
+
+def _alert_word(view: View) -> Text:
+    open_ones = [alert for alert in view.alerts if not alert.acked_by]
+    worst = view.worst
+    if worst is None:
+        return Text("none" if view.snapshot is not None else UNKNOWN, DIM)
+    return Text(f"▲ {len(open_ones)} {worst.value}", LEVEL_TONES[worst])
