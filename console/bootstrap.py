@@ -180,6 +180,11 @@ class _Handshake:
                 if line.strip():
                     self.noise.add(line)
                     self._terminal_only |= bool(_TERMINAL_ONLY.search(line))
+                    if self._marker in line:
+                        # It was taken for a command, or echoed: what reads our input is not what we started.
+                        raise ShellEnded(
+                            self._channel.where, "a start-up file replaced it by another program", self._printed()
+                        )
             data = await self._channel.read()
             if not data:
                 raise await self._ended()

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from console.link_errors import HostKeyChanged, HostKeyUnknown, LinkError
 from remote.errors import OperatorError
 from remote.layout import write_whole
 
@@ -121,6 +122,20 @@ def remove_commands(keys: Sequence[KnownKey], name: str) -> list[str]:
     """The exact commands that forget these keys, one a file."""
     files = dict.fromkeys(key.file for key in keys)
     return [f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(file)}" for file in files]
+
+
+def verdict(where: str, name: str, known: Sequence[KnownKey], shown: str, pins: Path) -> LinkError:
+    """What a key that is not trusted means: `shown` is its public line, `known` what the files say of the host.
+
+    A host of which another key is known has changed; one of which none is known is unknown: the
+    two have different remedies.
+    """
+    key = " ".join(shown.split()[:2])
+    old = [one for one in known if one.marker == ""]
+    if old:
+        olds = list(dict.fromkeys(one.fingerprint for one in old))
+        return HostKeyChanged(where, olds, fingerprint(key), remove_commands(old, name))
+    return HostKeyUnknown(where, fingerprint(key), f"{name} {key}", str(pins))
 
 
 def pin(file: Path, key_line: str) -> None:

@@ -19,11 +19,11 @@ from typing import Any
 import asyncssh
 
 from console import hostkeys, sshconfig
+from console.algorithms import host_key_algorithms, usable
 from console.bootstrap import COMMAND, start_agent
 from console.dial import Proxy, dial
 from console.link_errors import (
     ChannelRefused,
-    HostKeyChanged,
     HostKeyRevoked,
     HostKeyUnknown,
     LinkError,
@@ -56,18 +56,6 @@ KEEPALIVE_S = 2
 KEEPALIVE_COUNT = 3
 """A silent link is given up after interval × (count + 1) = 8 s."""
 TOUCH_HINT_S = 3.0
-
-_PLAIN = (
-    "ssh-ed25519",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "rsa-sha2-512",
-    "rsa-sha2-256",
-)
-_CERTIFIED = tuple(f"{name}-cert-v01@openssh.com" for name in _PLAIN)
-_OLD = ("ssh-rsa", "ssh-rsa-cert-v01@openssh.com")
-"""Taken only where the user's configuration names them."""
 
 Stage = Callable[[str], None]
 
@@ -286,11 +274,11 @@ class _Opening(asyncssh.SSHClient):
 
     def _options(self) -> dict[str, Any]:
         hop = self._hop
-        names = [self._name]
+        files, names = [str(self._pins), *hop.known_hosts], [self._name]
         if hop.host_key_alias is None and hop.port != 22:
             # ssh(1) trusts a key that is known for the bare host, but does not call another one changed.
             names.append(hop.host)
-        known = [key for name in names for key in hostkeys.known_keys([str(self._pins), *hop.known_hosts], name)]
+        known = [key for name in names for key in hostkeys.known_keys(files, name)]
         trusted = [_read_key(key.key) for key in known if key.marker == ""]
         authorities = [_read_key(key.key) for key in known if key.marker == "cert-authority"]
         revoked = [_read_key(key.key) for key in known if key.marker == "revoked"]
@@ -299,7 +287,11 @@ class _Opening(asyncssh.SSHClient):
             "username": hop.user,
             "known_hosts": tuple([key for key in keys if key] for keys in (trusted, authorities, revoked)),
             "host_key_alias": hop.host_key_alias,
-            "server_host_key_algs": self._host_key_algorithms([k for k in trusted if k], bool(authorities)),
+            "server_host_key_algs": host_key_algorithms(
+                [name.decode() for key in trusted if key for name in key.sig_algorithms],
+                bool(authorities),
+                hop.host_key_algorithms,
+            ),
             "client_keys": None,
             "agent_path": None,
             "preferred_auth": ("publickey",),
@@ -314,20 +306,10 @@ class _Opening(asyncssh.SSHClient):
             ("mac_algs", hop.macs, asyncssh.mac.get_mac_algs()),
             ("kex_algs", hop.key_exchanges, asyncssh.kex.get_kex_algs()),
         ):
-            usable = [name for name in asked or () if name.encode() in possible]
-            if usable:
-                options[option] = usable
+            names = usable(asked, possible)
+            if names:
+                options[option] = names
         return options
-
-    def _host_key_algorithms(self, trusted: Sequence[asyncssh.SSHKey], certified: bool) -> list[str]:
-        """Those of known keys first, so that a host with several keys shows the one we know; all others
-        after them, so that a host whose key changed its type is still told from one that is unknown."""
-        first = [name.decode() for key in trusted for name in key.sig_algorithms]
-        order = [*(_CERTIFIED if certified else ()), *first, *_PLAIN]
-        allowed = self._hop.host_key_algorithms
-        if allowed is not None:
-            order = [name for name in (*order, *_OLD) if name in allowed] or order
-        return list(dict.fromkeys(name for name in order if allowed is not None or name not in _OLD))
 
     # What asyncssh calls.
 
@@ -383,13 +365,8 @@ class _Opening(asyncssh.SSHClient):
             # A revoked key, or a certificate that is not valid, never reaches our callback.
             revoked = [known for known in self._known if known.marker == "revoked"]
             return HostKeyRevoked(where, revoked[0].fingerprint if revoked else _say(error))
-        line = key.export_public_key("openssh").decode().split()[:2]
-        fingerprint = hostkeys.fingerprint(" ".join(line))
-        old = [known for known in self._known if known.marker == ""]
-        if old:
-            remove = hostkeys.remove_commands(old, self._name)
-            return HostKeyChanged(where, [known.fingerprint for known in old], fingerprint, remove)
-        return HostKeyUnknown(where, fingerprint, f"{self._name} {' '.join(line)}", str(self._pins))
+        line = key.export_public_key("openssh").decode()
+        return hostkeys.verdict(where, self._name, self._known, line, self._pins)
 
 
 class _Loader:
