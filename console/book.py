@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
 
 from console.connecting import AskSecret, Connector
 from console.controller import Controller
+from console.demo_target import aim
 from console.ports import TargetRow
 from console.profiles import free_name, save_profile
 from console.settings import Settings, load_settings
@@ -20,12 +19,12 @@ from remote.release import release
 class TargetBook:
     """The profiles of the settings, and the target that was typed if it is none of them.
 
-    `flags` are those of the command line: they hold for the first target only, since `--root` of
-    one container is not that of another.
+    What the command line gave holds for the first target only: `--root` of one container is not
+    that of another. `ask` asks the operator for a passphrase.
     """
 
-    def __init__(self, settings: Settings, flags: Mapping[str, Any], ask: AskSecret | None = None) -> None:
-        self._config = str(settings.path) if "config" in flags else None
+    def __init__(self, settings: Settings, ask: AskSecret | None = None) -> None:
+        self._config = str(settings.path) if settings.path.exists() else None
         self._ask = ask
         self._settings: dict[str, Settings] = {}
         self._connectors: dict[str, Connector] = {}
@@ -54,7 +53,7 @@ class TargetBook:
     def _settings_of(self, name: str) -> Settings:
         if name not in self._settings:
             flags = {"config": self._config} if self._config else {}
-            self._settings[name] = load_settings(name, flags)
+            self._settings[name] = aim(load_settings(name, flags))
         return self._settings[name]
 
     def settings(self, name: str) -> Settings:
@@ -103,6 +102,7 @@ class TargetBook:
         any_settings = next(iter(self._settings.values()), None) or load_settings(None, {})
         name = free_name(target, dict.fromkeys(self._names))
         save_profile(any_settings.path, name, target)
+        self._config = str(any_settings.path)
         self._names.append(name)
         return name
 

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 from console.connecting import Connector
 from console.controller import Controller, open_controller
+from console.demo_target import aim
 from console.settings import Settings
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
@@ -37,6 +38,8 @@ async def open_session(settings: Settings, *, timeout_s: float = FIRST_LOOK_DEAD
         raise OperatorError(
             "no-target", "no target is given", "name one, or set default_profile in the settings", ExitCode.USAGE
         )
+    settings = aim(settings)
+    assert settings.target is not None
     ask = _ask_on_terminal if sys.stdin.isatty() and sys.stderr.isatty() else None
     connector = Connector(settings.target, settings.options.python, ask)
     if os.environ.get("EAGLE3_DEBUG") == "1":
