@@ -189,9 +189,9 @@ def needless(
             more = math.ceil((final - state.tokens) / mean)
         if more:
             more_answers[state.folder] = more
-        beyond = round(final - _wanted(state, options, mean))
-        if beyond > 0:
-            by_dataset[state.folder] = beyond
+        beyond = final - _wanted(state, options, mean)
+        if beyond >= 0.5:
+            by_dataset[state.folder] = round(beyond)
     total = sum(by_dataset.values())
     return LeftAlone(process, total, by_dataset, more_answers, cost_of(total, rate, gpus, options), same)
 

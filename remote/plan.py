@@ -17,6 +17,7 @@ from remote.check import Check
 from remote.facts import DatasetState, Rate
 from remote.forecast import ROW_BYTES_PER_TOKEN, Cost, Expected, LeftAlone, cost_of, expected_work
 from remote.layout import DECLARED, dataset_id, dataset_title
+from remote.masking import masked_hook, masked_url
 from remote.options import Options
 from remote.rules import RULES, room, unanswered
 from remote.steps import NOTE, OK, WARNING, Findings, Problem, Step
@@ -246,7 +247,7 @@ class Plan:
         """`plan --json`."""
         return {
             "at": self.at,
-            "options": self.options.to_json(),
+            "options": shown_options(self.options),
             "release": self.release,
             "fingerprint": self.fingerprint,
             "engine_model": self.engine_model,
@@ -259,6 +260,14 @@ class Plan:
             "assumptions": [dict(item) for item in self.assumptions],
             "preflight": [check.to_json() for check in self.preflight],
         }
+
+
+def shown_options(options: Options) -> dict[str, Any]:
+    """The options as JSON that anybody may read: addresses without what is secret in them."""
+    shown = options.to_json()
+    shown["engine_url"] = masked_url(options.engine_url)
+    shown["notify"] = [masked_hook(url) for url in options.notify]
+    return shown
 
 
 def run_order(folder: str) -> tuple[int, str]:
