@@ -1,156 +1,254 @@
-"""Which answers of the engine are kept, and how: the acceptance rules of SGLang's `/generate`.
+"""The thread that writes answers down, so that a slow disk never holds up the requests.
 
-An answer that looks right and is not would train the drafter on noise: everything that an aborted, truncated or broken
-request can look like is refused here, by name. Sources: SGLang's response format as measured on 0.5.3 to 0.5.23.
+Each answer is two lines: where it came from in `.eagle3/answers/FOLDER.jsonl`, then the
+record in `raw_responses.jsonl`, in this order and each made durable before the next. After a
+crash there may be a provenance line too many, never a record without one; of several lines
+of a sample the last one belongs to its record.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+import asyncio
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from remote.engine_errors import ContextLimit, EngineError, Permanent, Refused, Retryable
+from remote.errors import OperatorError
+from remote.exitcodes import ExitCode
+from remote.journal import Journal
+from remote.layout import RESPONSES, Layout
+from remote.tail import TailRepair
 from remote.text import clean
 
-_TAIL_IDS = 5
-"""SGLang 0.5.1 to 0.5.4.post2 put up to this many of the prompt's last ids before the answer."""
-_CONTEXT_SLACK = 8
-"""The engine keeps a few tokens of its context to itself: an answer may end that much before the context does."""
-_LENGTH_WORDS = re.compile(
-    r"longer than the model's context|maximum context length|exceeds the maximum allowed length|input length", re.I
-)
-_CONTEXT = re.compile(r"maximum context length of (\d+) tokens.*?(\d+) tokens from the input", re.S)
+GROUP = 256
+"""At most so many answers share one fsync."""
 
 
-def _loads() -> Callable[[bytes], Any]:
-    try:
-        import orjson
-    except ImportError:
-        return json.loads
-    return orjson.loads
+@dataclass
+class _Job:
+    """One answer on its way, or (without lines) the request to open a dataset's files."""
+
+    folder: str
+    done: asyncio.Future[list[TailRepair]]
+    loop: asyncio.AbstractEventLoop
+    record: bytes = b""
+    answer: bytes = b""
+    since: float = field(default_factory=time.monotonic)
+
+    def finish(self, error: OperatorError | None, repairs: list[TailRepair]) -> None:
+        """Tell the waiting task; it may have been cancelled, and its loop may be gone."""
+
+        def tell() -> None:
+            if self.done.done():
+                return
+            if error is None:
+                self.done.set_result(repairs)
+            else:
+                self.done.set_exception(error)
+
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(tell)
 
 
-@dataclass(frozen=True)
-class Answer:
-    """An answer that is kept. `output_ids` are the model's own ids with the matched end; `finish` is `stop` or `length`.
+class AnswerWriter:
+    """The journals of one run. `write` returns when the answer is on the disk.
 
-    `stripped` ids of the prompt's tail were taken off: a fault of the server that is reported.
+    `fsync_every_s` None makes every answer durable before it is acknowledged; a number makes
+    that happen at most so often. Errors are those of `Journal`; after a disk error every
+    further write of that dataset fails with it.
     """
 
-    output_ids: list[int]
-    prompt_tokens: int
-    finish: str
-    matched: int | str | None
-    weight_version: str | None
-    stripped: int = 0
+    def __init__(
+        self,
+        layout: Layout,
+        fsync_every_s: float | None = None,
+        on_repair: Callable[[TailRepair], None] | None = None,
+    ) -> None:
+        self._layout = layout
+        self._fsync_every_s = fsync_every_s
+        self._on_repair = on_repair
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._journals: dict[str, tuple[Journal, Journal]] = {}
+        self._oldest: float | None = None
+        self._waiting = 0
+        self._close_error: OperatorError | None = None
+        self._closing = False
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="answers", daemon=True)
+        self._thread.start()
 
+    @property
+    def waiting(self) -> int:
+        """Answers handed in and not yet on the disk."""
+        return self._waiting
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    @property
+    def stalled_s(self) -> float:
+        """For how long the disk has been at work on the present group; 0 when it is idle."""
+        oldest = self._oldest
+        return 0.0 if oldest is None else time.monotonic() - oldest
 
+    async def open(self, folder: str) -> list[TailRepair]:
+        """Open and lock a dataset's files and repair their ends; what was repaired. Raises OperatorError."""
+        return await self._hand_in(_Job(folder, *_future()))
 
-def _reject(kind: str, detail: str) -> Retryable:
-    return Retryable(kind, detail, uses_try=True)
+    async def write(self, folder: str, record_line: bytes, answer_line: bytes) -> None:
+        """Write one answer (both lines with their newline). Returns when it is acknowledged.
 
+        A task that is cancelled meanwhile leaves the answer written or not, never half.
+        Raises OperatorError; ValueError when one of the two is not one line.
+        """
+        for line in (record_line, answer_line):
+            if line.count(b"\n") != 1 or not line.endswith(b"\n"):
+                raise ValueError("an answer is one line in each file")
+        await self._hand_in(_Job(folder, *_future(), record_line, answer_line))
 
-class Acceptance:
-    """The rules for one run: `vocab_size` bounds every id."""
-
-    def __init__(self, vocab_size: int) -> None:
-        self._vocab_size = vocab_size
-        self._loads = _loads()
-
-    def accept(self, body: bytes, prompt_ids: Sequence[int], max_new_tokens: int) -> Answer:
-        """The answer in a 200 body. Raises Retryable, which uses a try, naming what is wrong with it."""
-        try:
-            value = self._loads(body)
-        except ValueError:
-            said = clean(body[:80]) if body else "nothing"
-            raise _reject("not-json", f"the engine answered 200 with {said} instead of JSON") from None
-        if not isinstance(value, dict):
-            raise _reject("not-an-answer", f"the engine answered with a JSON {type(value).__name__}, not an object")
-        meta = value.get("meta_info")
-        if not isinstance(meta, dict):
-            raise _reject("no-meta-info", "the answer has no meta_info")
-        finish, matched = self._finish(meta.get("finish_reason"))
-        if meta.get("prompt_tokens") != len(prompt_ids):
-            told = clean(meta.get("prompt_tokens"), 20)
-            raise _reject("prompt-truncated", f"{len(prompt_ids)} prompt tokens were sent, the engine counts {told}")
-        ids, stripped = self._ids(value.get("output_ids"), meta.get("completion_tokens"), prompt_ids)
-        if finish == "length" and len(ids) < max_new_tokens - _CONTEXT_SLACK:
-            raise _reject("cut-short", f"cut by length after {len(ids)} tokens, {max_new_tokens} were asked for")
-        weights = meta.get("weight_version")
-        return Answer(
-            ids, len(prompt_ids), finish, matched, clean(weights, 100) if weights is not None else None, stripped
-        )
-
-    def _finish(self, reason: object) -> tuple[str, int | str | None]:
-        if not isinstance(reason, dict):
-            raise _reject("no-finish-reason", f"the finish reason is {clean(json.dumps(reason), 60)}")
-        kind, matched = reason.get("type"), reason.get("matched")
-        if kind == "abort":
-            raise Retryable("aborted", f"somebody aborted it: {clean(reason.get('message'), 80)}", uses_try=False)
-        if kind == "stop" and matched == "NaN happened":
-            raise _reject("nan", "the engine sampled NaN")
-        if kind not in ("stop", "length"):
-            raise _reject("no-finish-reason", f"the finish reason is of type {clean(kind, 40)}")
-        return kind, matched if _is_int(matched) or isinstance(matched, str) else None
-
-    def _ids(self, ids: object, count: object, prompt_ids: Sequence[int]) -> tuple[list[int], int]:
-        if not isinstance(ids, list):
-            raise _reject(
-                "no-output-ids", "the answer has no output_ids (SGLang before 0.5.1 needs --skip-tokenizer-init)"
+    async def close(self, timeout_s: float = 60.0) -> None:
+        """Write what is waiting, make it durable, unlock. Raises OperatorError, also when the disk hangs."""
+        self._closing = True
+        self._jobs.put(None)
+        finished = await asyncio.get_running_loop().run_in_executor(None, self._closed.wait, timeout_s)
+        if not finished:
+            raise OperatorError(
+                "disk",
+                f"the disk under {clean(self._layout.root)} has not answered for {timeout_s:.0f} s",
+                "look at the kernel's log; what was acknowledged is safe",
+                ExitCode.DISK,
             )
-        if not _is_int(count):
-            raise _reject("no-meta-info", "the answer has no completion_tokens")
-        extra = len(ids) - count  # type: ignore[operator]
-        if 1 <= extra <= _TAIL_IDS and len(prompt_ids) >= extra and ids[:extra] == list(prompt_ids[-extra:]):
-            ids = ids[extra:]
-        elif extra:
-            raise _reject("id-count", f"{len(ids)} output_ids for {count} completion tokens")
-        if not ids:
-            raise _reject("empty-answer", "the answer has no tokens")
-        # One pass over builtins: this runs for every token of the run.
-        if set(map(type, ids)) != {int} or min(ids) < 0 or max(ids) >= self._vocab_size:
-            raise _reject("bad-ids", f"output_ids are not all integers below {self._vocab_size}")
-        return ids, max(0, extra)
+        if self._close_error is not None:
+            raise self._close_error
+
+    async def _hand_in(self, job: _Job) -> list[TailRepair]:
+        if self._closing:
+            raise OperatorError("closed", "the answer files are closed already")
+        self._waiting += 1
+        try:
+            self._jobs.put(job)
+            return await job.done
+        finally:
+            self._waiting -= 1
+
+    # ---- in the thread
+
+    def _work(self) -> None:
+        try:
+            ended = False
+            while not ended:
+                group, ended = self._next_group()
+                for folder in dict.fromkeys(job.folder for job in group):
+                    self._write_group(folder, [job for job in group if job.folder == folder])
+                self._oldest = None
+                if not group:
+                    self._sync_all()
+        finally:
+            self._close_all()
+            self._closed.set()
+
+    def _next_group(self) -> tuple[list[_Job], bool]:
+        """What is waiting, and whether it is the last; nothing when the time for an fsync has come."""
+        group: list[_Job] = []
+        try:
+            job = self._jobs.get(timeout=self._fsync_every_s)
+            while job is not None:
+                self._oldest = self._oldest or job.since
+                group.append(job)
+                if len(group) == GROUP:
+                    return group, False
+                job = self._jobs.get_nowait()
+        except queue.Empty:
+            return group, False
+        return group, True
+
+    def _write_group(self, folder: str, jobs: list[_Job]) -> None:
+        try:
+            answers, records, repairs = self._open(folder)
+        except OperatorError as error:
+            for job in jobs:
+                job.finish(error, [])
+            return
+        except Exception as error:  # a fault of ours must not leave the tasks waiting for ever
+            for job in jobs:
+                job.finish(OperatorError("answers", f"the answers of {clean(folder)} cannot be opened: {error!r}"), [])
+            return
+        left = [job for job in jobs if job.record]
+        for job in jobs:
+            if not job.record:
+                job.finish(None, repairs)
+        left = self._append(answers, left, lambda job: job.answer)
+        for job in self._append(records, left, lambda job: job.record):
+            job.finish(None, repairs)
+
+    def _append(self, journal: Journal, jobs: list[_Job], line_of: Callable[[_Job], bytes]) -> list[_Job]:
+        """Append a line for each job and make them durable; those that are. The others are told why not."""
+        written: list[_Job] = []
+        error: OperatorError | None = None
+        for job in jobs:
+            if error is None:
+                try:
+                    journal.append(line_of(job))
+                    written.append(job)
+                    continue
+                except OperatorError as caught:
+                    error = caught
+            job.finish(error, [])
+        try:
+            if error is None:
+                journal.sync()
+            else:
+                journal.rescue()
+        except OperatorError as caught:
+            for job in written:
+                job.finish(caught, [])
+            return []
+        return written
+
+    def _open(self, folder: str) -> tuple[Journal, Journal, list[TailRepair]]:
+        known = self._journals.get(folder)
+        if known is not None:
+            return (*known, [])
+        torn = self._layout.torn
+        sidecar = self._layout.answers_of(folder)
+        try:
+            sidecar.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OperatorError(
+                "disk",
+                f"{clean(sidecar.parent)} cannot be made: {error.strerror}",
+                "make the data folder writable",
+                ExitCode.DISK,
+            ) from error
+        records = Journal(self._layout.folder(folder) / RESPONSES, torn, self._fsync_every_s)
+        try:
+            answers = Journal(sidecar, torn, self._fsync_every_s)
+        except BaseException:
+            records.close()
+            raise
+        self._journals[folder] = (answers, records)
+        repairs = [journal.repair for journal in (records, answers) if journal.repair.kind != "clean"]
+        if self._on_repair is not None:
+            for repair in repairs:
+                self._on_repair(repair)
+        return answers, records, repairs
+
+    def _sync_all(self) -> None:
+        """The time is up: make durable what the policy let wait. A failure is told by the next write, and at close."""
+        for journals in self._journals.values():
+            for journal in journals:
+                with contextlib.suppress(OperatorError):
+                    journal.sync()
+
+    def _close_all(self) -> None:
+        for journals in self._journals.values():
+            for journal in journals:
+                try:
+                    journal.close()
+                except OperatorError as error:
+                    self._close_error = self._close_error or error
 
 
-def message_of(body: bytes) -> str:
-    """What an error body says, cleaned: SGLang has four shapes of it, and a proxy sends HTML."""
-    try:
-        value = json.loads(body)
-    except ValueError:
-        return clean(body[:300].strip(), 200) if body.strip() else "an empty body"
-    said: object = value
-    if isinstance(value, dict):
-        error = value.get("error")
-        inner = error.get("message") if isinstance(error, dict) else error
-        said = inner or value.get("message") or value.get("detail") or value
-    return clean(said, 300)
-
-
-def error_of(status: int, body: bytes) -> EngineError:
-    """What a status other than 200 means."""
-    said = message_of(body)
-    if status in (401, 403):
-        return Refused("unauthorized", f"the engine answers {status} ({said}): it wants another API key")
-    if status in (404, 405):
-        return Refused("no-generate", f"the engine answers {status} to /generate ({said}): that is no SGLang server")
-    if status in (400, 413, 422):
-        context = _CONTEXT.search(said)
-        if context is not None and int(context[2]) < int(context[1]):
-            return ContextLimit(said, int(context[1]))
-        if status == 413 or _LENGTH_WORDS.search(said):
-            return Permanent("too-long", said)
-        return Retryable(f"http-{status}", said, uses_try=True)
-    if status in (429, 502, 503, 504):
-        return Retryable("engine-busy", f"the engine answers {status} ({said})", uses_try=False)
-    if status >= 500 or status == 408:
-        return Retryable(f"http-{status}", f"the engine answers {status} ({said})", uses_try=True)
-    if status < 400:
-        return Refused("unexpected-status", f"the engine answers {status} to /generate: is the address right?")
-    return Retryable(f"http-{status}", said, uses_try=True)
+def _future() -> tuple[asyncio.Future[list[TailRepair]], asyncio.AbstractEventLoop]:
+    loop = asyncio.get_running_loop()
+    return loop.create_future(), loop
