@@ -5,13 +5,12 @@ The plan, the trace and the generator all come through here, so that they decide
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from remote.answered_by import answered_by
 from remote.facts import PRETOKENIZED_KIND, DatasetState, RecordCounts, Surroundings, Tokenization
-from remote.layout import RESPONSES, Layout
+from remote.layout import PROMPTS, RESPONSES, Layout
 from remote.options import Options
 from remote.runs import Run, read_runs
 from remote.scan import DatasetScan, RootScan
@@ -22,6 +21,10 @@ from remote.tombstones import Tombstone, read_tombstones
 
 NAMED = 6
 """So many untokenized samples are named; the rest are counted."""
+
+
+_HARMLESS = frozenset({"no-eos", "extra-keys", "finish-object", "no-prompt-tokens", "no-completion-tokens"})
+"""Kinds of problems that are named last: nothing is lost by them."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,8 @@ def gather(layout: Layout, scan: RootScan, options: Options, around: Surrounding
     but what a bug raises.
     """
     tombstones = _tombstones(layout)
-    sizes = {dataset.folder: _raw_stat(layout, dataset.folder) for dataset in scan.datasets}
     all_tokens = sum(dataset.tokens or 0 for dataset in scan.datasets)
-    all_bytes = sum(found.st_size for found in sizes.values() if found is not None)
+    all_bytes = sum(dataset.file(RESPONSES).size_bytes or 0 for dataset in scan.datasets)
     root = _Root(
         layout=layout,
         options=options,
@@ -56,19 +58,15 @@ def gather(layout: Layout, scan: RootScan, options: Options, around: Surrounding
         all_tokens=all_tokens,
         bytes_per_token=all_bytes / all_tokens if all_tokens else None,
     )
-    return [
-        _state(root, dataset, tombstones.get(dataset.folder, {}), sizes[dataset.folder]) for dataset in scan.datasets
-    ]
+    return [_state(root, dataset, tombstones.get(dataset.folder, {})) for dataset in scan.datasets]
 
 
-def _state(
-    root: _Root, dataset: DatasetScan, tombstones: Mapping[str, Tombstone], raw: os.stat_result | None
-) -> DatasetState:
-    around = root.around
-    counts = dataset.classes
+def _state(root: _Root, dataset: DatasetScan, tombstones: Mapping[str, Tombstone]) -> DatasetState:
+    around, counts, raw = root.around, dataset.classes, dataset.file(RESPONSES)
     changes, unrecorded = answered_by(
-        root.runs, dataset.folder, dataset.answered or 0, raw.st_size if raw else 0, around
+        root.runs, dataset.folder, dataset.answered, raw.size_bytes or 0, root.options, around
     )
+    growing = dataset.growing_since is not None
     return DatasetState(
         folder=dataset.folder,
         at=around.at,
@@ -77,24 +75,30 @@ def _state(
         readable=dataset.readable,
         detail=_why_unreadable(dataset),
         prompts=dataset.prompts,
-        bad_prompts=dataset.bad_prompts,
+        bad_prompts=_bad_prompts(dataset),
         trailing_assistant=dataset.trailing_assistant,
         responses=dataset.responses,
         tokenized=dataset.tokenized,
         records=RecordCounts(
-            counts.valid, counts.repairable, counts.unusable, counts.duplicates, counts.orphans, counts.torn
+            valid=counts.valid,
+            repairable=counts.repairable,
+            unusable=counts.unusable,
+            duplicates=counts.duplicates,
+            orphans=counts.orphans,
+            # While somebody writes, half a line is unfinished, not torn.
+            torn=0 if growing else counts.torn,
         ),
         first_problem=_first_problem(dataset),
         tokens=dataset.tokens or 0,
-        answered=dataset.answered or 0,
+        answered=dataset.answered,
         set_aside=_set_aside(dataset, tombstones),
         all_records=root.all_records,
         all_tokens=root.all_tokens,
         rate=around.rate,
         gpus=around.gpus,
         bytes_per_token=root.bytes_per_token,
-        responses_changed_at=raw.st_mtime if raw is not None else None,
-        growing=dataset.growing_since is not None,
+        responses_changed_at=raw.mtime_s,
+        growing=growing,
         processes=around.processes,
         settings_changes=changes,
         unrecorded=unrecorded,
@@ -117,19 +121,12 @@ def _tokenization(root: _Root, dataset: DatasetScan) -> Tokenization:
         rows=dataset.tokenized,
         stamps=stamps,
         pretokenized=dataset.kind == PRETOKENIZED_KIND,
-        untokenized=() if meta is not None else dataset.untokenized(NAMED),
+        untokenized=() if meta is not None else tuple(dataset.untokenized_ids()[:NAMED]),
         tokens=dataset.tokens or 0,
         refused=read_refused(root.layout, dataset.folder),
     )
     made = tokenization_of(facts, meta, root.around.fingerprint, root.options)
     return Tokenization(made.decision, made.reason, made.evidence, made.trainable, made.seconds)
-
-
-def _raw_stat(layout: Layout, folder: str) -> os.stat_result | None:
-    try:
-        return os.stat(layout.folder(folder) / RESPONSES)
-    except OSError:
-        return None
 
 
 def _tombstones(layout: Layout) -> Mapping[str, Mapping[str, Tombstone]]:
@@ -154,15 +151,18 @@ def _set_aside(dataset: DatasetScan, tombstones: Mapping[str, Tombstone]) -> int
     return len(unanswered & tombstones.keys())
 
 
+def _bad_prompts(dataset: DatasetScan) -> int:
+    """Lines of prompts.jsonl that are left out: bad ones and repeated ones."""
+    return sum(problem.count for problem in dataset.problems if problem.file == PROMPTS and problem.line is not None)
+
+
 def _first_problem(dataset: DatasetScan) -> str:
     """`3 bad-json, the first in line 17`."""
-    found = next((problem for problem in dataset.problems if problem.line is not None), None)
-    return f"{found.count:,} {clean(found.code, 40)}, the first in line {found.line:,}" if found is not None else ""
+    found = [problem for problem in dataset.problems if problem.file == RESPONSES and problem.line is not None]
+    worst = next((problem for problem in found if problem.code not in _HARMLESS), next(iter(found), None))
+    return f"{worst.count:,} {worst.code}, the first in line {worst.line:,}" if worst is not None else ""
 
 
 def _why_unreadable(dataset: DatasetScan) -> str:
-    return (
-        ""
-        if dataset.readable
-        else clean(next((problem.example for problem in dataset.problems if problem.example), ""))
-    )
+    """`raw_responses.jsonl: Permission denied`."""
+    return next((f"{facts.name}: {facts.reason}" for facts in dataset.files if not facts.readable and facts.reason), "")
