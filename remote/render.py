@@ -149,7 +149,7 @@ class Tokenizer:
 
 
 class LazyTokenizer:
-    """A tokenizer that loads when the first prompt is rendered: what needs no rendering pays nothing for transformers."""
+    """A tokenizer that loads when it is needed: what is up to date pays nothing for transformers."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -165,11 +165,11 @@ class LazyTokenizer:
             self._cheap = replace(_files_of(self._options), versions=installed_versions())
         return self._cheap
 
-    def prompt_ids(self, prompt: Renderable) -> list[int]:
-        """As `Tokenizer.prompt_ids`; the first call may raise what `load_tokenizer` raises."""
+    def load(self) -> Tokenizer:
+        """The tokenizer itself; the first call may raise what `load_tokenizer` raises."""
         if self._loaded is None:
             self._loaded = load_tokenizer(self._options)
-        return self._loaded.prompt_ids(prompt)
+        return self._loaded
 
 
 def load_tokenizer(options: Options) -> Tokenizer:

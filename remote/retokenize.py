@@ -122,7 +122,8 @@ def retokenize_dataset(
             raise OperatorError(
                 "no-prompts", f"{clean(own / PROMPTS)} is not there, so no answer can be tokenized", "put it back"
             )
-        return _Rebuild(layout, folder, options, tokenizer, model or read_model(options.model_path)).run()
+        loaded = tokenizer.load() if isinstance(tokenizer, LazyTokenizer) else tokenizer
+        return _Rebuild(layout, folder, options, loaded, model or read_model(options.model_path)).run()
     except OSError as error:
         raise _file_error(error, own) from None
 
@@ -144,9 +145,7 @@ def _facts(layout: Layout, folder: str) -> TokenizationFacts:
 class _Rebuild:
     """One rebuild of one dataset."""
 
-    def __init__(
-        self, layout: Layout, folder: str, options: Options, tokenizer: Tokenizer | LazyTokenizer, model: ModelFacts
-    ) -> None:
+    def __init__(self, layout: Layout, folder: str, options: Options, tokenizer: Tokenizer, model: ModelFacts) -> None:
         self._layout = layout
         self._folder = folder
         self._own = layout.folder(folder)

@@ -8,11 +8,11 @@ import json
 import sys
 from pathlib import Path
 
+from remote.decode_row import decode_row
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 from remote.layout import Layout
 from remote.options import Options
-from remote.decode_row import decode_row
 from remote.text import clean
 
 

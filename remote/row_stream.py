@@ -21,7 +21,7 @@ from remote.options import Options
 from remote.prompts import BadPrompt, Prompt, parse_prompt, read_prompts
 from remote.provenance import read_recorded
 from remote.records import UNUSABLE, Rules, Verdict, judge_for
-from remote.render import LazyTokenizer, Tokenizer, Unrenderable, prompt_digest
+from remote.render import Tokenizer, Unrenderable, prompt_digest
 from remote.text import clean
 from remote.tokenization import ANSWERS
 from remote.tokenized_meta import MAX_PASSED_OVER, SURVIVE_AT, FileStamp, LeftOut, PassedOver, stamp
@@ -60,9 +60,7 @@ class _LeaveOut(Exception):
 class RowStream:
     """One pass over one dataset. After `rows` is exhausted, `tally` and `inputs` (stamps of what was read) are whole."""
 
-    def __init__(
-        self, layout: Layout, folder: str, options: Options, tokenizer: Tokenizer | LazyTokenizer, model: ModelFacts
-    ) -> None:
+    def __init__(self, layout: Layout, folder: str, options: Options, tokenizer: Tokenizer, model: ModelFacts) -> None:
         self._prompts_path = layout.folder(folder) / PROMPTS
         self._responses_path = layout.folder(folder) / RESPONSES
         self._answers_path = layout.answers_of(folder)

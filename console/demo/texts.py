@@ -170,7 +170,8 @@ def answer(dataset: str, draw: random.Random) -> Iterator[str]:
         if dataset in ("B1", "B2", "B3") and draw.random() < 0.5:
             yield f"```python\ndef {draw.choice(FUNCTIONS)}(values):\n" + "".join(draw.sample(CODE, 5)) + "```\n"
         else:
-            yield f"{draw.choice(STEPS)} {draw.choice(RULES).capitalize()}. "
+            rule = draw.choice(RULES)
+            yield f"{draw.choice(STEPS)} {rule[0].upper()}{rule[1:]}. "
 
 
 def corpus() -> Iterator[str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
+import functools
 import json
 import shutil
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from console.demo.texts import corpus
 from console.demo.tokenizer import CHAT_TEMPLATE, make_model
 from remote.options import Options
+from remote.render import Tokenizer, load_tokenizer
 
 SPECIAL = (
     "[BOS]", "[EOS]", "<|im_end|>", "<|im_user|>", "<|im_assistant|>", "<|im_system|>", "<|im_tool|>", "<|im_middle|>",
@@ -19,6 +24,40 @@ RESERVED = 4
 """Ids at the end of the vocabulary that the engine may say and that no table names, as Kimi has them."""
 
 CODE = Path(__file__).with_name("kimi_tokenizer_code.py")
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model folder in use: the options that name it, and its tokenizer."""
+
+    options: Options
+    tokenizer: Tokenizer
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return str(self.options.model_path)
+
+
+@functools.cache
+def fast_model() -> LoadedModel:
+    """The fast model, made and loaded once for all tests of a process. Not to be changed."""
+    options = make_fast_model(_scratch() / "fast")
+    return LoadedModel(options, load_tokenizer(options))
+
+
+@functools.cache
+def kimi_model() -> LoadedModel:
+    """The Kimi-shaped model, made and loaded once for all tests of a process. Not to be changed."""
+    options = make_kimi_model(_scratch() / "kimi")
+    return LoadedModel(options, load_tokenizer(options))
+
+
+@functools.cache
+def _scratch() -> Path:
+    folder = tempfile.mkdtemp(prefix="eagle3-models-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def make_fast_model(folder: Path) -> Options:
