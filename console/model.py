@@ -110,12 +110,13 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Exit:
-    """How the last run ended, as its supervisor wrote it."""
+    """How the last run ended, as its supervisor wrote it: `reason` for programs, `detail` for people."""
 
     code: int | None = None
     signal: int | None = None
     at: float | None = None
     reason: str = ""
+    detail: str = ""
     by: str = ""
     oom: bool | None = None
 
@@ -125,6 +126,8 @@ class Generator:
     """The process that this console launches, or launched."""
 
     verdict: str = "unknown"
+    detail: str = ""
+    by: str = ""
     run_id: str | None = None
     pid: int | None = None
     supervisor_pid: int | None = None
@@ -329,6 +332,8 @@ class Snapshot:
     audit: tuple[AuditEntry, ...] = ()
     log: Log = Log()
     problems: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    """Parts at their first look: what is unknown because of them will be known soon."""
     misread: tuple[str, ...] = ()
 
     def dataset(self, name: str) -> Dataset | None:

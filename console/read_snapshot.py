@@ -55,6 +55,7 @@ def read_snapshot(value: Any) -> Snapshot:
         audit=top.children("audit", _audit_entry, 1000),
         log=_log(top.child("log")),
         problems=top.texts("problems"),
+        pending=top.texts("pending"),
     )
     # The notes are complete only once everything has been read.
     return replace(made, misread=tuple(notes)) if notes else made
@@ -92,7 +93,8 @@ def _dataset(folder: str, row: Fields) -> Dataset:
         in_flight=row.count("in_flight"),
         rate_tokens_s=row.number("rate_tokens_s"),
         last_answer_at=row.number("last_answer_at"),
-        files_changed_at=row.number("files_changed_at"),
+        # Sent only where it is another moment than the last answer's.
+        files_changed_at=row.number("files_changed_at") or row.number("last_answer_at"),
         growing=row.flag("growing") or False,
     )
 
@@ -124,6 +126,8 @@ def _generator(row: Fields) -> Generator:
     end = row.child("exit")
     return Generator(
         verdict=row.text("verdict", 40) or "unknown",
+        detail=row.text("detail") or "",
+        by=row.text("by", 120) or "",
         run_id=row.text("run_id", 80),
         pid=row.count("pid"),
         supervisor_pid=row.count("supervisor_pid"),
@@ -153,6 +157,7 @@ def _exit(row: Fields) -> Exit:
         signal=row.integer("signal"),
         at=row.number("at"),
         reason=row.text("reason") or "",
+        detail=row.text("detail") or "",
         by=row.text("by", 120) or "",
         oom=row.flag("oom"),
     )

@@ -7,20 +7,21 @@ rotated by renaming, so a size smaller than an offset means that a new file has 
 from __future__ import annotations
 
 import os
-import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from remote.errors import OperatorError
-from remote.exitcodes import ExitCode
 from remote.text import clean
 
 MAX_PAGE_BYTES = 1 << 20
 PAGE_BYTES = 64 << 10
 LINE_LIMIT = 2000
 """Characters of one line that are shown."""
+
+SETTLED_S = 2.0
+"""A last line without its newline that nobody has added to for so long is the last thing that a process said."""
 
 SEARCH_PIECE_BYTES = 256 << 10
 SEARCH_LIMIT_BYTES = 64 << 20
@@ -56,50 +57,47 @@ EMPTY = Page(0, 0, 0, (), ())
 
 
 def tail(path: Path, size_bytes: int = PAGE_BYTES) -> Page:
-    """The last whole lines within `size_bytes`, an unfinished last line included. No file: an empty page."""
+    """The last whole lines within `size_bytes`. No file: an empty page."""
     return before(path, None, size_bytes)
 
 
 def before(path: Path, end: int | None, size_bytes: int = PAGE_BYTES) -> Page:
     """The whole lines that end at or before byte `end` (None: the end of the file).
 
-    Raises OperatorError `unreadable`; a file that is not there gives an empty page.
+    An unfinished last line is left for later while somebody may still be writing it. Raises OperatorError `unreadable`; a file that is not there gives an empty page.
     """
     with _Log(path) as log:
-        end = log.size if end is None else min(max(end, 0), log.size)
+        end = log.settled_end() if end is None else min(max(end, 0), log.size)
         start, data, cut = _whole_lines(log, max(0, end - _bounded(size_bytes)), end)
         return _page(data, start, log.size, cut)
 
 
 def after(path: Path, start: int, size_bytes: int = PAGE_BYTES) -> Page:
-    """The whole lines from byte `start` on, at most `size_bytes`; an unfinished last line only at the file's end.
+    """The whole lines from byte `start` on, at most `size_bytes`; an unfinished last line as in `before`.
 
     A `start` beyond the end (the log was rotated) begins anew at 0. Raises OperatorError.
     """
     with _Log(path) as log:
         start = 0 if start > log.size else max(0, start)
-        end = min(log.size, start + _bounded(size_bytes))
+        settled = max(start, log.settled_end())
+        end = min(settled, start + _bounded(size_bytes))
         data = log.read(start, end)
         cut = False
-        if end < log.size:
+        if end < settled:
             newline = data.rfind(b"\n")
             cut = newline < 0
             data = data if cut else data[: newline + 1]
         return _page(data, start, log.size, cut)
 
 
-def search(path: Path, pattern: str, end: int | None = None) -> Page:
-    """Lines that match a regular expression (case ignored), newest first looked at, before byte `end`.
+def search(path: Path, words: str, end: int | None = None) -> Page:
+    """Lines that hold these words (case ignored), looked for from byte `end` backwards.
 
-    Stops after 1,000 matches, 64 MiB or 3 s and says so by `truncated`; `start` is then where a
-    further search may go on from. Raises OperatorError on a bad pattern or an unreadable file.
+    Plain words and no pattern: one that backtracks for ever would hold up the whole agent. Stops
+    after 1,000 matches, 64 MiB or 3 s and says so by `truncated`; `start` is then where a further
+    search may go on from. Raises OperatorError when the log cannot be read.
     """
-    try:
-        wanted = re.compile(pattern, re.IGNORECASE)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise OperatorError(
-            "usage", f"{clean(pattern, 80)!r} is no regular expression: {error}", "escape . ( [ with \\", ExitCode.USAGE
-        ) from None
+    wanted = words.casefold()
     matches: list[tuple[int, str]] = []
     deadline_s = time.monotonic() + SEARCH_LIMIT_S
     with _Log(path) as log:
@@ -109,7 +107,7 @@ def search(path: Path, pattern: str, end: int | None = None) -> Page:
         while at > lowest and len(matches) < MAX_MATCHES and time.monotonic() < deadline_s:
             start, data, cut = _whole_lines(log, max(lowest, at - SEARCH_PIECE_BYTES), at)
             page = _page(data, start, log.size, cut)
-            found = [(o, line) for o, line in zip(page.offsets, page.lines, strict=True) if wanted.search(line)]
+            found = [(o, line) for o, line in zip(page.offsets, page.lines, strict=True) if wanted in line.casefold()]
             matches = found + matches
             at = page.start
         size = log.size
@@ -181,6 +179,19 @@ class _Log:
             parts.append(part)
             start += len(part)
         return b"".join(parts)
+
+    def settled_end(self) -> int:
+        """Where the last line ends that nobody is writing any more."""
+        if self._fd < 0 or time.time() - os.fstat(self._fd).st_mtime > SETTLED_S:
+            return self.size
+        at = self.size
+        while at > 0:
+            start = max(0, at - (1 << 16))
+            newline = self.read(start, at).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
+            at = start
+        return 0
 
     def _unreadable(self, error: OSError) -> OperatorError:
         return OperatorError("unreadable", f"cannot read {self._path}: {error.strerror}", "check its permissions")

@@ -63,6 +63,13 @@ class Params:
             raise self._wrong(key, "an object")
         return value
 
+    def objects(self, key: str) -> list[dict[str, Any]]:
+        """A list of objects; missing is empty."""
+        value = self._values.get(key) or []
+        if not isinstance(value, list) or any(not isinstance(item, dict) for item in value):
+            raise self._wrong(key, "a list of objects")
+        return list(value)
+
     def options(self) -> Options:
         """The options that the request is about. Raises OperatorError, also for a value that they do not allow."""
         value = self.object("options")

@@ -34,12 +34,6 @@ INVALID_PARAMS = -32602
 OPERATOR_ERROR = -32000
 """JSON-RPC error codes; the last is ours and carries an OperatorError in `data`."""
 
-READ_METHODS = frozenset(
-    {"hello", "ping", "options", "resync", "plan", "preflight", "log", "dataset", "row", "history", "bye"}
-)
-CHANGING_METHODS = frozenset({"launch", "stop", "kill_stray", "control", "retokenize", "note", "hold", "ack"})
-"""Refused by an agent whose options say `read_only`; `audit` is refused only with `add`."""
-
 
 @dataclass(frozen=True)
 class Request:

@@ -10,6 +10,7 @@ from typing import Any
 from remote import protocol
 from remote.mergepatch import diff, without_nulls
 from remote.outbox import Outbox
+from remote.text import clean
 
 LEAST_GAP_S = 0.5
 """At most two updates a second."""
@@ -34,6 +35,7 @@ class Publisher:
         self._whole = True
         self._stopped = False
         self._seq = 0
+        self._spoke_s = 0.0
         self._sent: dict[str, Any] = {}
         self._thread: threading.Thread | None = None
 
@@ -72,16 +74,30 @@ class Publisher:
 
     def _step(self) -> None:
         now = time.time()
-        made = without_nulls(self._make())
+        made = self._present()
         if self._whole:
             self._whole = False
             self._seq += 1
-            self._outbox.send(protocol.snapshot(self._seq, now, made))
-        else:
-            changes = diff(self._sent, made)
-            if not changes:
-                self._outbox.send(protocol.tick(now))
-                return
+            self._send(protocol.snapshot(self._seq, now, made))
+            self._sent = made
+            return
+        changes = diff(self._sent, made)
+        if changes:
             self._seq += 1
-            self._outbox.send(protocol.patch(self._seq, now, changes))
-        self._sent = made
+            self._send(protocol.patch(self._seq, now, changes))
+            self._sent = made
+        elif time.monotonic() - self._spoke_s >= TICK_S:
+            self._send(protocol.tick(now))
+
+    def _present(self) -> dict[str, Any]:
+        try:
+            made: dict[str, Any] = without_nulls(self._make())
+        except Exception as error:
+            # A fault of ours in one part of the snapshot: what was sent still stands, and this is told with it.
+            told = f"the snapshot could not be made ({type(error).__name__}: {clean(error, 200)})"
+            return {**self._sent, "problems": [told]}
+        return made
+
+    def _send(self, line: bytes) -> None:
+        self._spoke_s = time.monotonic()
+        self._outbox.send(line)

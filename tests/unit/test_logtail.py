@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ def test_pages_backwards_join_to_the_whole_log(tmp_path: Path, lines: list[str],
     path = tmp_path / "run.log"
     data = "\n".join(lines).encode() + (b"\n" if ended and lines else b"")
     path.write_bytes(data)
+    os.utime(path, (1, 1))
     widest = max((len(line.encode()) + 1 for line in lines), default=1)
     size = max(size, widest)
     pages, end = [], None
@@ -95,9 +98,22 @@ def test_search_finds_every_match_and_where_it_is(tmp_path: Path) -> None:
     assert not page.truncated
 
 
-def test_a_bad_pattern_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OperatorError, match="regular expression"):
-        search(tmp_path / "run.log", "(")
+def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text("whole\nhal")
+    first = tail(path)
+    assert first.lines == ("whole",)
+    with path.open("a") as log:
+        log.write("f\n")
+    assert after(path, first.end).lines == ("half",)
+
+
+def test_a_last_line_that_stays_unfinished_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text("whole\nSegmentation fault")
+    old = time.time() - 60
+    os.utime(path, (old, old))
+    assert tail(path).lines == ("whole", "Segmentation fault")
 
 
 def test_a_folder_in_place_of_the_log_says_so(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,8 +89,3 @@ def test_the_ready_line_is_found_behind_noise_and_nothing_else_is() -> None:
 def test_nan_never_leaves() -> None:
     with pytest.raises(ValueError):
         protocol.encode({"at": float("nan")})
-
-
-def test_every_method_is_either_read_or_changing() -> None:
-    assert not protocol.READ_METHODS & protocol.CHANGING_METHODS
-    assert json.dumps(sorted(protocol.READ_METHODS | protocol.CHANGING_METHODS))

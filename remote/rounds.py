@@ -1,0 +1,231 @@
+"""All the looks at one root, each in its own thread, and the snapshot that is made of what they found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from remote import audit
+from remote.control import read_control
+from remote.engine_watch import EngineWatch
+from remote.errors import OperatorError
+from remote.facts import DatasetState, Surroundings
+from remote.host import disk, gpus, machine
+from remote.index_place import index_place
+from remote.layout import Layout
+from remote.logtail import tail
+from remote.model import read_model
+from remote.options import Options, parse_budget
+from remote.plan import Plan
+from remote.planning import make_plan
+from remote.probe import same_model
+from remote.records import Rules
+from remote.run_settings import read_api_key
+from remote.scan import RootScan, Scanner
+from remote.snapshot import AUDIT_ENTRIES, Parts, compose
+from remote.status import GeneratorStatus, generator_status
+from remote.surroundings import look_around
+from remote.watch import Watch
+from remote.writers import Writer, find_writers
+
+SAVE_EVERY_S = 60.0
+VERIFY_BYTES = 1 << 20
+"""Old bytes that are checked again after each poll: a full tree in about a quarter of an hour, at 1 % of a core."""
+
+LOG_BYTES = 8 << 10
+
+
+@dataclass(frozen=True)
+class Papers:
+    """The small files that people leave: hold, acknowledgements, the audit's end; and whether a pause is asked for."""
+
+    hold: dict[str, Any] | None
+    acks: dict[str, Any]
+    audit: list[dict[str, Any]]
+    paused: bool | None
+
+
+class Rounds:
+    """Every watch on one root under one set of options. `start`, then `snapshot` at any time, then `close`."""
+
+    def __init__(
+        self, options: Options, agent: Mapping[str, Any], api_key: Callable[[], str | None], on_news: Callable[[], None]
+    ) -> None:
+        self.options = options
+        self.layout = Layout(Path(options.root))
+        self._agent = agent
+        self._api_key = api_key
+        self._saved_s = time.monotonic()
+        self._scanner: Scanner | None = None
+        self._scan = Watch("datasets", self._look_at_data, 0.7, 30.0, on_news)
+        self._status = Watch("generator", lambda: generator_status(self.layout), 1.0, 10.0, on_news)
+        self._writers = Watch("writers", lambda: find_writers(self.layout), 3.0, 20.0, on_news)
+        self._plan = Watch("plan", self._look_ahead, 2.0, 20.0, on_news)
+        self._papers = Watch("papers", self._look_at_papers, 2.0, 10.0, on_news)
+        self._log = Watch("log", lambda: tail(self.layout.run_log, LOG_BYTES), 1.0, 10.0, on_news)
+        self._gpus = Watch("gpus", gpus, 5.0, 20.0, on_news)
+        self._host = Watch("host", lambda: (machine(), disk(self.layout.root)), 10.0, 10.0, on_news)
+        self.engine = EngineWatch(options.engine_url, self._key, on_news)
+        self._watches: tuple[Watch[Any], ...] = (
+            self._scan, self._status, self._writers, self._plan, self._papers, self._log, self._gpus, self._host,
+            *self.engine.watches,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Take every first look at once."""
+        for watch in self._watches:
+            watch.start()
+
+    def close(self, patience_s: float = 1.5) -> None:
+        """Look no more, and keep the scanner's memory for the next agent if its thread ends in time."""
+        for watch in self._watches:
+            watch.stop()
+        if self._scan.wait_ended(patience_s) and self._scanner is not None:
+            self._save(self._scanner)
+
+    def complete(self) -> bool:
+        """Whether every part has been looked at once."""
+        return all(watch.at is not None for watch in self._watches)
+
+    def nudge(self) -> None:
+        """Something was done: look at processes, plan and papers now."""
+        for watch in (self._status, self._writers, self._papers, self._plan):
+            watch.nudge()
+
+    # -- what others ask ------------------------------------------------------
+
+    def scan(self, timeout_s: float = 60.0) -> RootScan:
+        """The present scan; waits for the first one. Raises OperatorError: no root, or not read in time."""
+        deadline_s = time.monotonic() + timeout_s
+        while self._scan.at is None and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        found = self._scan.value
+        if found is None:
+            raise OperatorError("no-scan", self._scan.problem() or "the datasets are still being read", "try again")
+        return found
+
+    def status(self) -> GeneratorStatus:
+        """A fresh look at the generator."""
+        return generator_status(self.layout)
+
+    def surroundings(self, options: Options, writers: Sequence[Writer] | None = None) -> Surroundings:
+        """What a plan knows besides the data, with what the watches know already."""
+        rows = (self._gpus.value or {}).get("rows")
+        return look_around(
+            self.layout,
+            options,
+            status=self._status.value or self.status(),
+            writers=writers if writers is not None else self._writers.value or find_writers(self.layout),
+            gpus=len(rows) if rows is not None else None,
+            engine=self.engine.facts(),
+        )
+
+    def plan(
+        self, options: Options, writers: Sequence[Writer] | None = None
+    ) -> tuple[Plan, list[DatasetState], Surroundings]:
+        """The plan for these options, from the scanner's memory. Raises OperatorError."""
+        around = self.surroundings(options, writers)
+        plan, states = make_plan(self.layout, self.scan(), options, around)
+        return plan, states, around
+
+    # -- the looks ------------------------------------------------------------
+
+    def _look_at_data(self) -> RootScan:
+        if self._scanner is None:
+            self._scanner = Scanner(self.layout.root, self._rules(), index_place(self.layout, self.options.read_only))
+        found = self._scanner.poll()
+        self._scanner.background(VERIFY_BYTES)
+        if time.monotonic() - self._saved_s > SAVE_EVERY_S:
+            self._save(self._scanner)
+        return found
+
+    def _rules(self) -> Rules:
+        try:
+            model = read_model(self.options.model_path)
+        except OperatorError:
+            # The plan and the preflight say what is wrong with the folder; records are judged by the widest rules.
+            return Rules()
+        return Rules(model.vocab_size, model.eos_ids)
+
+    def _save(self, scanner: Scanner) -> None:
+        self._saved_s = time.monotonic()
+        try:
+            scanner.save()
+        except OSError:
+            # The memory is a convenience: without it the next agent reads the files again.
+            self._saved_s += 600
+
+    def _look_ahead(self) -> Plan:
+        plan, _, _ = self.plan(self.options)
+        return plan
+
+    def _look_at_papers(self) -> Papers:
+        layout = self.layout
+        return Papers(
+            audit.read_hold(layout),
+            audit.read_acks(layout),
+            audit.read(layout, AUDIT_ENTRIES),
+            read_control(layout, None).paused,
+        )
+
+    def _key(self) -> str | None:
+        known = self._api_key()
+        if known is not None or self.options.api_key_file is None:
+            return known
+        try:
+            return read_api_key(self.options.api_key_file)
+        except OperatorError:
+            return None  # the preflight says what is wrong with the file
+
+    # -- the snapshot ---------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """What is known now. Never raises for a part that is not."""
+        machine_facts, disk_facts = self._host.value or (None, None)
+        papers = self._papers.value
+        problems = [problem for watch in self._watches if (problem := watch.problem())]
+        return compose(
+            Parts(
+                root=str(self.layout.root),
+                options=self._live_options(),
+                agent=self._agent,
+                scan=self._scan.value,
+                plan=self._plan.value,
+                generator=self._status.value,
+                paused=papers.paused if papers is not None else None,
+                writers=[writer.to_json() for writer in self._writers.value or ()],
+                engine={**self.engine.to_json(), "expected_model": self._expected_model()},
+                gpus=self._gpus.value,
+                host=machine_facts,
+                disk=disk_facts,
+                hold=papers.hold if papers is not None else None,
+                acks=papers.acks if papers is not None else {},
+                audit=papers.audit if papers is not None else (),
+                log=self._log.value,
+                problems=problems,
+                pending=[watch.name for watch in self._watches if watch.at is None],
+            )
+        )
+
+    def _live_options(self) -> Options:
+        """The options with the budget in force: a running generator goes by its own, whatever this console would ask."""
+        status = self._status.value
+        if status is None or not status.living or status.token_budget is None:
+            return self.options
+        cap = status.run.options.max_samples if status.run is not None else self.options.max_samples
+        try:
+            return replace(self.options, token_budget=parse_budget(status.token_budget), max_samples=cap)
+        except OperatorError:
+            return self.options
+
+    def _expected_model(self) -> bool | None:
+        """Whether the engine serves `--model-path`; None where either is unknown."""
+        served = self.engine.facts().model_path
+        status = self._status.value
+        wanted = self.options.model_path
+        if status is not None and status.living and status.run is not None:
+            wanted = status.run.options.model_path or wanted
+        return same_model(served, wanted)
