@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Callable
+from typing import Any
 
 from remote.classes import Classes, Tally
 from remote.dataset_scan import PRETOKENIZED, PROMPT_DATASET, Contents, DatasetScan, Extent, FileFacts
 from remote.layout import DECLARED, PROMPTS, RESPONSES, TOKENIZED
+from remote.packing import BAD_PACK
 from remote.problems import Problem
 from remote.records import Rules, judge_for
 from remote.tables import IdTable, LineTable, PromptTable, ResponseTable, RowTable
@@ -39,6 +41,8 @@ class DatasetMemory:
         self.scan: DatasetScan | None = None
         self.packed: Callable[[], None] | None = None
         """Set while the arrays still lie packed in the index: brings them in."""
+        self.packed_state: dict[str, Any] | None = None
+        """What the index holds of this dataset, as long as it is still true."""
         self.judged_on: tuple[int, int | None] | None = None
         self._lazy: Contents | None = None
         self._grew_at: dict[str, tuple[float, float]] = {}
@@ -58,6 +62,10 @@ class DatasetMemory:
                     continue
                 self.unpack()
                 change = self._refresh(watched, table, now_s)
+            if change is Change.UNREADABLE:
+                self.unpack()
+                watched.distrust()
+                table.clear()
             changed |= change is not Change.SAME
         if self._grew_at:
             changed |= self._forget_growth(now_s)
@@ -210,13 +218,24 @@ class DatasetMemory:
 
     def unpack(self) -> None:
         """Bring in what still lies packed in the index."""
-        packed, self.packed = self.packed, None
+        packed, self.packed, self.packed_state = self.packed, None, None
         if packed is None:
             return
-        packed()
+        try:
+            packed()
+        except BAD_PACK:
+            self._start_over()
         if self._lazy is not None:
             self._fill(self._lazy)
             self._lazy = None
+
+    def _start_over(self) -> None:
+        """What the index had cannot be unpacked: the next look reads everything again."""
+        self.ids.fill([])
+        for watched, table in self.files:
+            watched.distrust()
+            table.clear()
+        self.scan = None
 
     def _compact(self) -> None:
         """Drop ids that no file speaks of any more, when they have become the majority."""

@@ -18,6 +18,7 @@ from typing import Any
 from remote.dataset_memory import DatasetMemory
 from remote.dataset_scan import DatasetScan, FileFacts
 from remote.errors import OperatorError
+from remote.index import index_key, load_index, save_index
 from remote.layout import DECLARED
 from remote.options import Budget
 from remote.records import Rules
@@ -86,7 +87,9 @@ class Scanner:
         self._root_stamp: tuple[int, int, int, int] | None = None
         self._order: tuple[DatasetMemory, ...] = ()
         self._turn = 0
-        self._saved_version: int | None = None
+        self._loaded = False
+        self._saved: tuple[int, ...] | None = None
+        self._key = index_key(self._path, rules)
 
     @property
     def bytes_read(self) -> int:
@@ -96,6 +99,7 @@ class Scanner:
     def poll(self) -> RootScan:
         """Look at every file and read what is new. Raises OperatorError (`no-root`, `root-unreadable`)."""
         with self._lock:
+            self._remember()
             self._list_root()
             now_s = self._clock()
             scans = [memory.look(now_s) for memory in self._order]
@@ -127,6 +131,31 @@ class Scanner:
                 self._turn = (self._turn + 1) % len(files)
             return self.bytes_read - before
 
+    def save(self) -> bool:
+        """Write the index, if there is a place for it and anything changed. False, with
+        `index_error`, when it could not be written: that costs the next start time and nothing else."""
+        with self._lock:
+            versions = tuple(memory.version for memory in self._order)
+            if self.index_path is None or not versions or versions == self._saved:
+                return True
+            try:
+                save_index(self.index_path, self._key, self._order)
+            except OSError as error:
+                self.index_error = f"the scan's index cannot be written: {error.strerror}"
+                return False
+            self._saved, self.index_error = versions, None
+            return True
+
+    def _remember(self) -> None:
+        """At the first poll: what the index holds."""
+        if self._loaded or self.index_path is None:
+            return
+        self._loaded = True
+        self._memories, self.index_error = load_index(self.index_path, self._key, self._memory)
+
+    def _memory(self, folder: str) -> DatasetMemory:
+        return DatasetMemory(self._path, folder, self.rules)
+
     def _list_root(self) -> None:
         try:
             status = os.stat(self._path)
@@ -153,7 +182,7 @@ class Scanner:
             ) from error
         for name in names | set(DECLARED):
             if name not in self._memories:
-                self._memories[name] = DatasetMemory(self._path, name, self.rules)
+                self._memories[name] = self._memory(name)
         for name, memory in self._memories.items():
             if memory.exists != (name in names):
                 memory.exists = name in names

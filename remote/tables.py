@@ -28,9 +28,13 @@ _CODE_NUMBER = {code: number for number, code in enumerate(CODES)}
 class IdTable:
     """Sample ids of one dataset, numbered in the order in which they were met."""
 
-    def __init__(self, names: list[str] | None = None) -> None:
-        self.names = names if names is not None else []
-        self.numbers = {name: number for number, name in enumerate(self.names)}
+    def __init__(self) -> None:
+        self.fill([])
+
+    def fill(self, names: list[str]) -> None:
+        """Take over a list of ids, numbered by their places."""
+        self.names = names
+        self.numbers = {name: number for number, name in enumerate(names)}
 
     def number(self, name: str) -> int:
         """The id's number; a new id gets the next one."""
@@ -106,10 +110,16 @@ class LineTable(ABC):
 
     # ---- the index: plain values, and the arrays apart from them
 
+    @property
+    def tail_columns(self) -> dict[str, int] | None:
+        """How long the arrays are without the last record, if that has no newline yet."""
+        return None if self._undo is None else self._undo["columns"]
+
     def to_json(self) -> dict[str, Any]:
-        """The state up to the last complete line. Call with the tail taken back."""
-        state = self._state()
-        state["problems"] = self.problems.to_json()
+        """The state up to the last complete line."""
+        state = dict(self._undo) if self._undo is not None else self._state()
+        state.pop("columns", None)
+        state["problems"] = state["problems"].to_json()
         return state
 
     def restore(self, value: dict[str, Any]) -> None:
@@ -117,10 +127,6 @@ class LineTable(ABC):
         self.line_no = int(value["line_no"])
         self.lines = int(value["lines"])
         self.problems = ProblemLog.from_json(value["problems"])
-
-    def without_tail(self) -> None:
-        """Take the unfinished line back, for saving; `set_tail` says it again."""
-        self._take_tail_back()
 
 
 class PromptTable(LineTable):
