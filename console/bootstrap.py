@@ -40,6 +40,7 @@ START_LIMIT_S = 30.0
 SEND_LIMIT_S = 120.0
 """Longest time for the zip: a quarter of a megabyte over 32 kbit/s takes one minute."""
 STAGE0_WAIT_S = 150
+LOOK_EVERY_S = 1.0
 
 _PLACES = (
     "python3 python3.14 python3.13 python3.12 python3.11 python3.10 /usr/bin/python3 /usr/local/bin/python3 "
@@ -182,13 +183,21 @@ class _Handshake:
                     self._terminal_only |= bool(_TERMINAL_ONLY.search(line))
                     if self._marker in line:
                         # It was taken for a command, or echoed: what reads our input is not what we started.
-                        raise ShellEnded(
-                            self._channel.where, "a start-up file replaced it by another program", self._printed()
-                        )
-            data = await self._channel.read()
+                        raise self._replaced()
+            try:
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    data = await self._channel.read()
+            except TimeoutError:
+                # A shell that took our lines for commands says so on its error output, and waits for more.
+                if any(self._marker.decode() in line for line in self._channel.errors()):
+                    raise self._replaced() from None
+                continue
             if not data:
                 raise await self._ended()
             self.pending += self.splitter.feed(data)
+
+    def _replaced(self) -> LinkError:
+        return ShellEnded(self._channel.where, "a start-up file replaced it by another program", self._printed())
 
     def _parse(self, line: bytes) -> tuple[str, dict[str, Any]] | None:
         marker, _, rest = line.partition(b" ")

@@ -28,13 +28,15 @@ def free_port() -> int:
         return port
 
 
+def tool(*words: str) -> str:
+    """Run a command that must succeed; what it printed."""
+    done = subprocess.run(words, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return done.stdout
+
+
 def keygen(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
     """Make a key pair and return the private half's path."""
-    subprocess.run(
-        ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", path.name, "-f", str(path)],
-        check=True,
-        stdin=subprocess.DEVNULL,
-    )
+    tool("ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", path.name, "-f", str(path))
     return path
 
 
