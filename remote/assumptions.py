@@ -15,6 +15,7 @@ from remote.layout import dataset_id
 from remote.options import Budget, Options
 from remote.plan import DatasetPlan, plan_dataset
 from remote.rules import FAULTY_SHARE
+from remote.tokenization import WOULD_LOSE
 
 
 def check_assumptions(
@@ -22,6 +23,19 @@ def check_assumptions(
 ) -> tuple[dict[str, Any], ...]:
     """The four checks, for the datasets of a plan."""
     return (_budget_first(release), _same_tokenizer(states), _same_schema(states, plans), _nobody_else(states))
+
+
+_TOKENIZED = {
+    "no-meta": "unrecorded",
+    "fingerprint-changed": "changed",
+    "options-changed": "changed",
+    WOULD_LOSE: "changed",
+    "up-to-date": "same",
+    "new-records": "same",
+    "inputs-changed": "same",
+    "output-changed": "same",
+}
+"""What the reason of a tokenization's decision says of the way the present rows were made."""
 
 
 def _row(check: str, holds: bool | None, detail: str) -> dict[str, Any]:
@@ -52,17 +66,16 @@ def _budget_first(release: str | None) -> dict[str, Any]:
 
 def _same_tokenizer(states: Sequence[DatasetState]) -> dict[str, Any]:
     """Retokenizing gives the same bytes where the fingerprint is that of the last time."""
-    same: list[str] = []
-    changed: list[str] = []
-    unrecorded: list[str] = []
+    by_kind: dict[str, list[str]] = {"same": [], "changed": [], "unrecorded": []}
     for state in states:
-        if not state.tokenized:
-            continue
-        reason = state.tokenization.reason
-        target = unrecorded if reason == "no-meta" else changed if reason == "fingerprint-changed" else same
-        target.append(dataset_id(state.folder))
+        kind = _TOKENIZED.get(state.tokenization.reason) if state.tokenized else None
+        if kind is not None:
+            by_kind[kind].append(dataset_id(state.folder))
+    same, changed, unrecorded = by_kind["same"], by_kind["changed"], by_kind["unrecorded"]
     if changed:
-        return _row("same-tokenizer", False, f"another tokenizer, template or library than {', '.join(changed)}'s")
+        return _row(
+            "same-tokenizer", False, f"another tokenizer, template, library or option than {', '.join(changed)}'s"
+        )
     if unrecorded:
         also = f"; same as {', '.join(same)}'s" if same else ""
         return _row(
@@ -72,7 +85,7 @@ def _same_tokenizer(states: Sequence[DatasetState]) -> dict[str, Any]:
         )
     if same:
         return _row("same-tokenizer", True, f"same tokenizer, template and options as {', '.join(same)}'s")
-    return _row("same-tokenizer", True, "nothing has been tokenized yet")
+    return _row("same-tokenizer", True, "nothing has been tokenized yet, so nothing can differ")
 
 
 def _same_schema(states: Sequence[DatasetState], plans: Sequence[DatasetPlan]) -> dict[str, Any]:

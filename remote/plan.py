@@ -14,13 +14,14 @@ from typing import Any
 from remote import figures
 from remote.check import WARNING as CHECK_WARNING
 from remote.check import Check
-from remote.facts import DatasetState, Rate
+from remote.facts import DatasetState, Rate, Tokenization
 from remote.forecast import ROW_BYTES_PER_TOKEN, Cost, Expected, LeftAlone, cost_of, expected_work
 from remote.layout import DECLARED, dataset_id, dataset_title
 from remote.masking import masked_hook, masked_url
 from remote.options import Options
 from remote.rules import RULES, room, unanswered
 from remote.steps import NOTE, OK, WARNING, Findings, Problem, Step
+from remote.tokenization import WOULD_LOSE
 
 WORKING = frozenset({"resume", "start"})
 """Decisions that make a run generate."""
@@ -174,6 +175,7 @@ def _tokenization(
     if decision in WORKING:
         found.step("tokenization", OK, "rebuilt when its inference is done", made.evidence)
         return "after-inference", "new-answers"
+    _say_tokenization(made, found)
     seconds = (
         f", about {figures.duration(made.seconds)}" if made.seconds is not None and made.decision == "rebuild" else ""
     )
@@ -182,6 +184,16 @@ def _tokenization(
     )
     found.step("tokenization", OK, f"{words}: {made.reason.replace('-', ' ')}{seconds}", made.evidence)
     return made.decision, made.reason
+
+
+def _say_tokenization(made: Tokenization, found: Findings) -> None:
+    """What an operator should know of a rebuild before it is made."""
+    if made.reason == WOULD_LOSE:
+        found.problem(WARNING, WOULD_LOSE, made.evidence)
+    elif made.reason == "fingerprint-changed":
+        found.problem(
+            WARNING, "fingerprint-changed", f"its rows were made otherwise ({made.evidence}): rebuilt and compared"
+        )
 
 
 @dataclass(frozen=True)

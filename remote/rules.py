@@ -294,8 +294,8 @@ def _reach(state: DatasetState, options: Options, found: Findings) -> None:
         found.step(
             "unused-prompts",
             NOTE,
-            f"about {figures.about(unused)} prompts at the end of the file ({share}) will never be used,"
-            " in file order; --shuffle SEED takes them from all over it",
+            f"in file order about {figures.about(unused)} of its prompts ({share}), those at the end, are never used;"
+            " --shuffle SEED takes them from all over the file",
             mean.source,
         )
 
