@@ -36,11 +36,11 @@ def status_json(view: View) -> dict[str, Any]:
 
 
 def check_status(view: View) -> int:
-    """The exit status of `status --check`: 0 ok, 1 warning, 2 critical, 3 unreachable.
+    """The exit status of `status --check`: 0 ok, 1 warning, 2 critical, 3 unreachable or unreadable.
 
     An alert that somebody has acknowledged is known already and counts no longer; a note is no fault.
     """
-    if view.snapshot is None or not view.link.fresh:
+    if view.snapshot is None or not view.link.fresh or all(row.state is None for row in view.snapshot.datasets):
         return 3
     return {Level.CRITICAL: 2, Level.WARNING: 1}.get(view.worst or Level.NOTE, 0)
 
