@@ -89,7 +89,7 @@ MAIN: tuple[Key, ...] = (
         "enter",
         "⏎",
         "detail",
-        "detail",
+        "open",
         "The dataset under the cursor: files, lengths, problems, a training row",
     ),
     Key("schema", "s", "s", "schema", "schema", "Schema problems of all datasets, by line and byte", bar=False),

@@ -26,8 +26,7 @@ MAX_ROWS = 40
 
 def heading(text_: str, remark: str = "") -> Text:
     """A section's title."""
-    out = Text(text_, STRONG)
-    return out.append(f"  {remark}", DIM) if remark else out
+    return Text.assemble((text_, STRONG), (f"  {remark}" if remark else "", DIM))
 
 
 def dataset_page(view: View, row: Dataset, answer: Mapping[str, Any] | None, width: int) -> list[Text]:
@@ -38,7 +37,7 @@ def dataset_page(view: View, row: Dataset, answer: Mapping[str, Any] | None, wid
     lines += _file_lines(view, fields, width)
     lines += [Text(""), *finish_lines(row.finish_reasons, width)]
     lines += [Text(""), *length_lines(fields, width)]
-    lines += [Text(""), heading("records").append("  ").append_text(class_words(row.schema))]
+    lines += [Text(""), Text.assemble(heading("records"), "  ", class_words(row.schema))]
     lines += problem_lines(row.schema, width)
     if row.no_eos:
         lines.append(
@@ -52,9 +51,11 @@ def dataset_page(view: View, row: Dataset, answer: Mapping[str, Any] | None, wid
 
 
 def _title(row: Dataset) -> Text:
-    out = Text(f"{row.id} {row.title}", STRONG)
-    out.append(f"  {clean(row.folder, 80)}  ", DIM).append((row.state or UNKNOWN).replace("-", " "), NOTE)
-    return out
+    return Text.assemble(
+        (f"{row.id} {row.title}", STRONG),
+        (f"  {clean(row.folder, 80)}  ", DIM),
+        ((row.state or UNKNOWN).replace("-", " "), NOTE),
+    )
 
 
 def _plan_lines(row: Dataset) -> list[Text]:
@@ -81,7 +82,8 @@ def _file_lines(view: View, fields: Fields, width: int) -> list[Text]:
         changed = item.number("mtime")
         line = Text(f"  {(item.text('name', 60) or UNKNOWN):<{wide}}", no_wrap=True)
         line.append(f"{text.size(item.count('size')):>10}")
-        line.append(f"  {text.count(item.count('lines')):>9} lines")
+        lines = item.count("lines")
+        line.append(f"  {text.count(lines):>9} line{'s' if lines != 1 else ' '}" if lines is not None else " " * 17)
         when = f"changed {text.moment(changed, view.container_now)}, {text.age(view.age_s(changed))} ago"
         line.append(f"  {when}" if changed is not None else "", DIM)
         if detail := item.text("detail", 200):
@@ -99,7 +101,7 @@ def finish_lines(reasons: Mapping[str, int], width: int) -> list[Text]:
     for name, number in sorted(reasons.items(), key=lambda item: -item[1]):
         meaning, tone = FINISH_WORDS.get(name, ("", LOOK))
         line = Text(f"  {clean(name, 20):<12}{text.count(number):>9} {text.percent(number, total):>7}  ", no_wrap=True)
-        line.append(bar(number / total, max(4, min(30, width - 60))), tone)
+        line.append(bar(number / total, max(4, min(30, width - 60))), f"{DIM} {tone}")
         line.append(f"  {meaning}", DIM)
         out.append(line)
     return out
@@ -122,8 +124,9 @@ def length_lines(fields: Fields, width: int) -> list[Text]:
     cells = max(8, min(48, width - 40))
     out = [heading("answer lengths", "completion tokens a sample")]
     for at, number in enumerate(grouped):
-        line = Text(f"  {text.count(at * step):>7} – {text.count((at + 1) * step - 1):<7} ", DIM, no_wrap=True)
-        line.append(bar(number / most, cells), NOTE).append(f" {text.count(number)}", "" if number else DIM)
+        line = Text(no_wrap=True)
+        line.append(f"  {text.count(at * step):>7} – {text.count((at + 1) * step - 1):<7} ", DIM)
+        line.append(bar(number / most, cells), f"{DIM} {NOTE}").append(f" {text.count(number)}", "" if number else DIM)
         out.append(line)
     return out
 
@@ -170,14 +173,15 @@ def row_page(answer: object, number: int, width: int) -> list[Text]:
     fields = Fields(answer if isinstance(answer, dict) else {"tokens": answer}, "row", notes)
     tokens = fields.children("tokens", _token, 100_000)
     sample = fields.text("sample_id", 80)
-    title = heading(f"training row {number + 1:,}", f"sample {sample}" if sample else "")
+    title = heading(f"training row {number:,}", f"sample {sample}" if sample else "")
     if not tokens:
         return [title, Text("  there is no such row", DIM)]
     trained = sum(token.mask for token in tokens)
     title.append(f"  {len(tokens):,} tokens, {trained:,} of them trained on", DIM)
     if not trained:
         title.append("  NOTHING IS TRAINED ON", ACT)
-    return [title, *token_rows(tokens, fields.count("left") or 0)]
+    faults = [Text(f"  ✗ {problem}", ACT) for problem in fields.texts("problems", 200)]
+    return [title, *faults, *token_rows(tokens, width, fields.count("left") or 0)]
 
 
 def _token(item: Fields) -> Token | None:

@@ -11,7 +11,7 @@ from rich.text import Text
 from console import text
 from console.model import Engine, Gpu
 from console.view import View
-from widgets.bars import bar, sparkline
+from widgets.bars import sparkline
 from widgets.card import CardValue
 from widgets.tones import ACT, DIM, GOOD, LOOK, STRONG, UNKNOWN
 
@@ -130,9 +130,8 @@ def gpu_bar_lines(gpus: Sequence[Gpu], history: Sequence[Sequence[float | None]]
     for place, gpu in enumerate(gpus):
         line = Text(no_wrap=True)
         line.append(f"{UNKNOWN if gpu.index is None else gpu.index:>3} ", STRONG)
-        share = None if gpu.utilisation is None else gpu.utilisation / 100
-        line.append(bar(share, 10), GOOD if (share or 0) >= 0.1 else LOOK)
-        line.append(f"{text.percent(gpu.utilisation, 100):>6}")
+        idle = gpu.utilisation is not None and gpu.utilisation < IDLE_PERCENT
+        line.append(f"{text.percent(gpu.utilisation, 100):>6}", LOOK if idle else "")
         used, total = gpu.memory_used_bytes, gpu.memory_total_bytes
         line.append(f"  {_gib(used):>4}/{_gib(total)} GiB")
         warm = UNKNOWN if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}"

@@ -205,7 +205,7 @@ def share_bar(tokens: int | None, budget: int | None, width: int) -> Text:
     share = tokens / budget
     cells = max(0, width - 6)
     out = Text()
-    out.append(bar(share, cells), GOOD if share >= 1 else NOTE)
+    out.append(bar(share, cells), f"{DIM} {GOOD if share >= 1 else NOTE}")
     out.append_text(_right(percent, width - cells))
     return out
 

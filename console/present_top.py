@@ -74,8 +74,14 @@ def _parts_live(view: View, width: Width) -> list[tuple[int, Text]]:
         parts.append((5, engine))
         parts.append((4, gpu_summary(snapshot.gpus.rows)))
     elif width is Width.WIDE:
-        parts.append((3, Text(snapshot.root, DIM)))
+        parts.append((3, Text(short_path(snapshot.root), DIM)))
     return parts
+
+
+def short_path(path: str) -> str:
+    """A long path by its first and last part: `/data/…/prepared`."""
+    parts = path.strip("/").split("/")
+    return path if len(parts) <= 2 or len(path) <= 24 else f"/{parts[0]}/…/{parts[-1]}"
 
 
 def _clock_words(view: View, width: Width) -> Text:

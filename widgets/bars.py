@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_HEIGHTS = "▁▂▃▄▅▆▇█"
+_HEIGHTS = "▁▂▃▄▅▆▇"
+"""Never a whole cell: sparklines one above the other must not run together."""
 GAP = "·"
 """A moment of a sparkline for which there is no figure: not the same as a low one."""
 
@@ -46,7 +47,7 @@ def sparkline(values: Sequence[float | None], width: int, top: float | None = No
         elif ceiling <= 0 or value <= 0:
             out.append(_HEIGHTS[0])
         else:
-            out.append(_HEIGHTS[min(7, int(value / ceiling * 7.999))])
+            out.append(_HEIGHTS[min(6, int(value / ceiling * 6.999))])
     return "".join(out).rjust(width)
 
 

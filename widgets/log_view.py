@@ -189,7 +189,8 @@ class LogView(ScrollView, can_focus=True):
     def _painted(self, at: int) -> Text:
         line = self._lines[at]
         tone = {Level.ALL: "", Level.WARNINGS: LOOK, Level.ERRORS: ACT}[level_of(line)]
-        text = Text(line, style=tone, no_wrap=True, end="")
+        text = Text(line, no_wrap=True, end="")
+        text.stylize(tone)
         if stamp := _TIME.match(line):
             text.stylize(DIM, 0, stamp.end())
         if self._pattern is not None:

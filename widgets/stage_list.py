@@ -9,6 +9,7 @@ from enum import StrEnum
 from rich.text import Text
 
 from widgets.tones import ACT, DIM, GOOD, LOOK
+from widgets.wrapping import wrapped
 
 
 class StageState(StrEnum):
@@ -43,18 +44,17 @@ class Stage:
     state: StageState = StageState.WAITING
 
 
-def stage_lines(stages: Sequence[Stage]) -> list[Text]:
-    """The stages, numbered. The state is told by mark and word, the colour only adds."""
+def stage_lines(stages: Sequence[Stage], width: int = 78) -> list[Text]:
+    """The stages, numbered, in lines of at most `width` cells; the state is told by mark and word, the colour adds."""
     wide = max((len(stage.word) for stage in stages), default=0)
+    indent = wide + 6
     out = []
     for number, stage in enumerate(stages, 1):
         mark, tone = _MARKS[stage.state]
-        line = Text(no_wrap=False)
-        line.append(f"{mark} {number} ", tone)
-        line.append(stage.word.ljust(wide + 2), "bold")
-        line.append(stage.detail)
-        if stage.state not in (StageState.WAITING, StageState.DONE):
-            line.append(f"  {stage.state.value}", tone)
-        out.append(line)
-        out.extend(Text(" " * (wide + 6) + more, DIM) for more in stage.more)
+        told = stage.state not in (StageState.WAITING, StageState.DONE)
+        detail = f"{stage.detail}  ({stage.state.value})" if told else stage.detail
+        first, *rest = wrapped(detail, width - indent)
+        out.append(Text.assemble((f"{mark} {number} ", tone), (stage.word.ljust(wide + 2), "bold"), (first, tone if told else "")))
+        out.extend(Text.assemble(" " * indent, (part, tone if told else "")) for part in rest)
+        out.extend(Text(" " * indent + more, DIM) for more in stage.more)
     return out

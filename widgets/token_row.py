@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
 from widgets.tones import DIM, GOOD, NOTE
@@ -20,8 +21,8 @@ class Token:
     special: bool = False
 
 
-def token_rows(tokens: Sequence[Token], shortened: int = 0) -> list[Text]:
-    """The row as paragraphs: a heading where the mask changes, then its tokens.
+def token_rows(tokens: Sequence[Token], width: int = 100, shortened: int = 0) -> list[Text]:
+    """The row as paragraphs of at most `width` cells: a heading where the mask changes, then its tokens.
 
     The mask is told three times over, so that colour is never needed: in the heading, by a bar
     at the left (`┃` trained, `┆` not), and by the tone. Special tokens stand in `‹›`.
@@ -32,7 +33,7 @@ def token_rows(tokens: Sequence[Token], shortened: int = 0) -> list[Text]:
         trained = mask == 1
         title = "trained on: mask 1" if trained else "not trained on: mask 0"
         out.append(Text(f"── {title}, {len(run):,} tokens ", GOOD if trained else DIM))
-        out.extend(_paragraph(run, trained))
+        out.extend(_paragraph(run, trained, max(8, width)))
     if shortened:
         out.append(Text(f"… {shortened:,} more tokens are not shown", DIM))
     return out
@@ -47,15 +48,22 @@ def _runs(tokens: Sequence[Token]) -> list[tuple[int, list[Token]]]:
     return runs
 
 
-def _paragraph(run: Sequence[Token], trained: bool) -> list[Text]:
-    edge, tone = ("┃ ", GOOD) if trained else ("┆ ", DIM)
-    lines = [Text(edge, tone)]
+def _paragraph(run: Sequence[Token], trained: bool, width: int) -> list[Text]:
+    edge = ("┃ ", GOOD) if trained else ("┆ ", DIM)
+    lines = [Text.assemble(edge)]
     for token in run:
-        if token.special:
-            lines[-1].append(f"‹{token.text}›", f"bold {NOTE}")
-        else:
-            lines[-1].append(token.text, "" if trained else DIM)
+        words = f"‹{token.text}›" if token.special else token.text
+        tone = f"bold {NOTE}" if token.special else "" if trained else DIM
+        room = width - lines[-1].cell_len
+        if cell_len(words) > room and cell_len(words) <= width - 2:
+            lines.append(Text.assemble(edge))
+            words = words.lstrip(" ") or words
+            room = width - 2
+        first, *rest = chop_cells(words, max(1, room)) if words else [""]
+        lines[-1].append(first, tone)
+        for piece in rest:
+            lines += [Text.assemble(edge, (part, tone)) for part in chop_cells(piece, width - 2)]
         # A newline in the text is shown by its mark and then really taken.
-        if "⏎" in token.text:
-            lines.append(Text(edge, tone))
+        if token.text.endswith("⏎"):
+            lines.append(Text.assemble(edge))
     return lines

@@ -89,7 +89,7 @@ class ActDialog(Dialog[Outcome]):
         words = "nothing was changed" if before is Phase.ASKING else "nothing was done"
         self.outcome = Outcome(False, f"{clean(error.message, 400)}; {words}")
         self._paint()
-        text = Text(f"✗ {clean(error.message, 400)}\n", ACT)
+        text = Text.assemble((f"✗ {clean(error.message, 400)}\n", ACT))
         if error.remedy:
             text.append(f"{clean(error.remedy, 400)}\n", "")
         text.append(words, DIM)
@@ -160,7 +160,8 @@ class ActDialog(Dialog[Outcome]):
 
     def _progress(self, stages: tuple[Stage, ...]) -> None:
         if self.is_mounted:
-            self.query_one("#stages", Block).show(stage_lines(stages))
+            block = self.query_one("#stages", Block)
+            block.show(stage_lines(stages, max(40, block.size.width or 78)))
 
     def _say(self, selector: str, words: Text) -> None:
         widget = self.query_one(selector)
@@ -193,7 +194,8 @@ class ActDialog(Dialog[Outcome]):
     def _question(self) -> Text:
         proposal, outcome = self.proposal, self.outcome
         if outcome is not None:
-            out = Text(f"{'✓' if outcome.ok else '✗'} {clean(outcome.headline, 400)}", GOOD if outcome.ok else ACT)
+            mark = "✓" if outcome.ok else "✗"
+            out = Text.assemble((f"{mark} {clean(outcome.headline, 400)}", GOOD if outcome.ok else ACT))
             for remark in outcome.remarks:
                 out.append(f"\n  {clean(remark.text, 400)}", LEVEL_TONES[remark.level])
             if outcome.press:
@@ -208,8 +210,8 @@ class ActDialog(Dialog[Outcome]):
         if proposal.ask is Ask.BLOCKED:
             return Text("It cannot be done now: see the lines marked ✗ above.", ACT)
         if proposal.ask is Ask.COUNTDOWN:
-            words = Text(f"{proposal.yes} in {self.seconds_left} s", STRONG)
-            return words.append("   y now, Esc cancels", DIM)
+            words = f"{clean(proposal.yes, 200)} in {self.seconds_left} s"
+            return Text.assemble((words, STRONG), ("   y now, Esc cancels", DIM))
         return Text("Nothing on disk is removed.", DIM)
 
 
@@ -221,8 +223,9 @@ def _remarks(proposal: Proposal) -> Text:
     marks = {Level.CRITICAL: "✗", Level.WARNING: "!", Level.NOTE: "·"}
     lines = []
     for remark in proposal.remarks:
-        line = Text(f"{marks[remark.level]} ", LEVEL_TONES[remark.level])
-        lines.append(line.append(clean(remark.text, 400), "" if remark.level is not Level.NOTE else DIM))
+        tone = DIM if remark.level is Level.NOTE else ""
+        mark = (f"{marks[remark.level]} ", LEVEL_TONES[remark.level])
+        lines.append(Text.assemble(mark, (clean(remark.text, 400), tone)))
     return Text("\n").join(lines)
 
 
@@ -231,6 +234,6 @@ def _choices(proposal: Proposal, chosen: int) -> Text:
     lines = []
     for at, choice in enumerate(proposal.choices):
         mark = "▸" if at == chosen else " "
-        line = Text(f"{mark} {at + 1} {choice.word.ljust(wide)}  ", STRONG if at == chosen else DIM)
-        lines.append(line.append(clean(choice.meaning, 300), "" if at == chosen else DIM))
+        word = (f"{mark} {at + 1} {choice.word.ljust(wide)}  ", STRONG if at == chosen else DIM)
+        lines.append(Text.assemble(word, (clean(choice.meaning, 300), "" if at == chosen else DIM)))
     return Text("\n").join(lines)

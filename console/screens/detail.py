@@ -64,10 +64,10 @@ class DetailScreen(PageScreen):
         else:
             self.row_lines = [Text("training row  decoding on the container …", DIM)]
             self.refresh_view()
-            params = {"folder": self.folder, "row": self.row, "options": self.desk.options.to_json()}
+            params = {"folder": self.folder, "row": self.row + 1, "options": self.desk.options.to_json()}
             try:
                 answer = await self.desk.ask("row", params, ROW_DEADLINE_S)
-                self.row_lines = row_page(answer, self.row, self.page_width)
+                self.row_lines = row_page(answer, self.row + 1, self.page_width)
             except OperatorError as error:
                 self.row_lines = [Text("training row  could not be decoded", LOOK), *error_lines(error)]
         self.refresh_view()

@@ -56,7 +56,7 @@ class EngineScreen(PageScreen):
             return [Text("nothing is known of the container yet", DIM)]
         width = self.page_width
         lines = [Text("engine", STRONG), *engine_facts(view, snapshot.engine), Text("")]
-        lines += [Text("GPUs  ", STRONG).append_text(gpu_summary(snapshot.gpus.rows))]
+        lines += [Text.assemble(("GPUs  ", STRONG), gpu_summary(snapshot.gpus.rows))]
         if snapshot.gpus.rows:
             lines += gpu_bar_lines(snapshot.gpus.rows, self.history.gpus, width)
         if snapshot.gpus.detail:
@@ -78,7 +78,7 @@ def engine_facts(view: View, engine: Engine) -> list[Text]:
         ("since", since or None),
     ]
     lines = [engine_line(engine), load_line(engine)]
-    lines += [Text(f"{name:<9} ", DIM).append(value or UNKNOWN, "") for name, value in facts]
+    lines += [Text.assemble((f"{name:<9} ", DIM), value or UNKNOWN) for name, value in facts]
     return lines
 
 
@@ -89,7 +89,7 @@ def history_lines(history: History, asked: bool, width: int) -> list[Text]:
     if not history.minutes:
         return [Text(f"history  nothing was recorded in the last {HISTORY_HOURS} h: no run of ours", DIM)]
     hours = text.duration(history.minutes * 60.0)
-    out = [Text("history  ", STRONG).append(f"a column a minute or more, {hours} up to now; · is a gap", DIM)]
+    out = [Text.assemble(("history  ", STRONG), (f"{hours} up to now, a column a minute or more; · is a gap", DIM))]
     rows = [("all tok/s", history.total)]
     rows += [
         (f"{folder.split('_')[0]} {dataset_title(folder)}"[:20], series) for folder, series in history.rates.items()

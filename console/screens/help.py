@@ -64,7 +64,7 @@ class HelpScreen(PageScreen):
 
     def lines(self, view: View) -> Sequence[Text]:
         live, read_only = view.link.fresh, view.options.read_only
-        lines = [Text(f"help: {self.place}", STRONG).append(f"   {self.focus_words}", DIM)]
+        lines = [Text.assemble((f"help: {self.place}", STRONG), (f"   {self.focus_words}", DIM))]
         if read_only:
             lines.append(
                 Text("This target is read-only: keys marked ✗ do nothing, and the container refuses them too.", LOOK)

@@ -34,6 +34,5 @@ class SchemaScreen(PageScreen):
 
 def dataset_lines(row: Dataset, width: int) -> list[Text]:
     """One dataset: its counts in a line, its problems below."""
-    head = Text(f"{row.id:<3} {row.title:<18}", STRONG)
-    head.append_text(class_words(row.schema))
+    head = Text.assemble((f"{row.id:<3} {row.title:<18}", STRONG), class_words(row.schema))
     return [head, *problem_lines(row.schema, width)]

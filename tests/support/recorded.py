@@ -1,8 +1,8 @@
 """Recorded snapshots as views: the incident and its neighbours, at a fixed clock, without a container.
 
-`tests/ui/snapshots/*.json` hold what an agent sent (the snapshot, and its answers to `plan`,
-`dataset`, …). A `FakeController` serves them with the shape of the real one; rates and alerts
-are made by the same functions as in the real one.
+`tests/ui/snapshots/STATE.json` is what an agent sent as its snapshot, `answers.json` what it
+answered to `plan` (by budget), `dataset` (by folder), `row`, `history`, `log`. A `FakeController`
+serves them with the shape of the real one; rates and alerts are made by the real functions.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from console import rates
+from console.actions import Actions
 from console.alerts import AlertHistory, judge
-from console.model import Snapshot
+from console.desk import Desk
+from console.ports import Targets
 from console.read_snapshot import read_snapshot
 from console.thresholds import Thresholds
 from console.view import Link, LinkState, View
@@ -25,12 +28,37 @@ from remote.options import Options
 
 FOLDER = Path(__file__).parent.parent / "ui" / "snapshots"
 SKEW_S = 0.2
+STATES = ("incident", "running", "empty", "ten-thousand-bad")
 
 
-def recording(name: str) -> dict[str, Any]:
-    """A recording: `{"snapshot": …, "answers": {METHOD: …}}`."""
-    value: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+@cache
+def _text(name: str) -> str:
+    return (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+
+
+def snapshot_json(name: str) -> dict[str, Any]:
+    """A recorded snapshot, anew each time, to be changed at will."""
+    value: dict[str, Any] = json.loads(_text(name))
     return value
+
+
+def answers() -> dict[str, Any]:
+    """What the agent answered, as `FakeController` serves it."""
+    raw: dict[str, Any] = json.loads(_text("answers"))
+    plans, datasets = raw["plan"], raw["dataset"]
+
+    def plan(params: Mapping[str, Any]) -> Any:
+        return plans[str(params["options"]["token_budget"]["default"])]
+
+    def dataset(params: Mapping[str, Any]) -> Any:
+        return datasets.get(params["folder"], {"files": [], "lengths": None, "meta": None, "left_out": []})
+
+    def log(params: Mapping[str, Any]) -> Any:
+        whole: dict[str, Any] = raw["log"]
+        later = "after" in params or "before" in params
+        return {**whole, "start": whole["end"], "lines": []} if later else whole
+
+    return {**raw, "plan": plan, "dataset": dataset, "log": log}
 
 
 def live_link(target: str = "root@10.0.0.7:22") -> Link:
@@ -38,19 +66,29 @@ def live_link(target: str = "root@10.0.0.7:22") -> Link:
     return Link(LinkState.LIVE, target=target, age_s=0.4, skew_s=SKEW_S, round_trip_s=0.02)
 
 
-def view_of(
-    raw: Mapping[str, Any] | None, options: Options, link: Link, *, earlier: Mapping[str, Any] | None = None
-) -> View:
-    """A view as the controller makes it. `earlier` is a snapshot from before, to measure rates from."""
-    snapshot: Snapshot | None = None if raw is None else read_snapshot(raw)
-    now = (snapshot.at if snapshot is not None else 1_796_094_764.0) - SKEW_S
-    view = View(now=now, link=link, options=options, snapshot=snapshot)
+def stale_link(now: float, target: str = "root@10.0.0.7:22") -> Link:
+    """A link that was lost 42 s ago and is tried for the fourth time in 3 s."""
+    return Link(
+        LinkState.RECONNECTING,
+        target=target,
+        age_s=42.0,
+        skew_s=SKEW_S,
+        attempt=4,
+        next_try_at=now + 3.0,
+        last_seen_at=now - 42.0,
+        code="timeout",
+        error="the connection attempt timed out",
+        remedy="check the network",
+    )
+
+
+def view_of(raw: Mapping[str, Any] | None, options: Options | None = None, link: Link | None = None) -> View:
+    """A view as the controller makes it at the moment of the snapshot."""
+    snapshot = None if raw is None else read_snapshot(raw)
+    now = (snapshot.at if snapshot is not None else 1_764_558_764.0) - SKEW_S
+    view = View(now=now, link=link or live_link(), options=options or Options(), snapshot=snapshot)
     if snapshot is not None:
-        history = rates.RateHistory()
-        if earlier is not None:
-            before = read_snapshot(earlier)
-            history = rates.advance(history, before, before.at)
-        history = rates.advance(history, snapshot, snapshot.at)
+        history = rates.advance(rates.RateHistory(), snapshot, snapshot.at)
         speeds = rates.rates(history, snapshot)
         eta_s = rates.etas(snapshot, speeds)
         view = replace(view, rates=speeds, eta_s=eta_s, totals=rates.totals(snapshot, speeds, eta_s))
@@ -61,9 +99,9 @@ def view_of(
 class FakeController:
     """A controller that serves one view until `publish`; `asked` keeps every call."""
 
-    def __init__(self, view: View, answers: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, view: View, served: Mapping[str, Any] | None = None) -> None:
         self._view = view
-        self.answers = dict(answers or {})
+        self.answers = dict(answers() if served is None else served)
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.reconnects = 0
         self.closed = asyncio.Event()
@@ -72,6 +110,11 @@ class FakeController:
     @property
     def view(self) -> View:
         return self._view
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that were called, in order."""
+        return [method for method, _ in self.asked]
 
     def publish(self, view: View) -> None:
         """Another view, as if the container had spoken."""
@@ -90,10 +133,22 @@ class FakeController:
         answer = self.answers[method]
         if isinstance(answer, OperatorError):
             raise answer
-        return answer(params or {}) if callable(answer) else answer
+        answer = answer(params or {}) if callable(answer) else answer
+        return await answer if asyncio.iscoroutine(answer) else answer
 
     def reconnect_now(self) -> None:
         self.reconnects += 1
 
     async def close(self) -> None:
         self.closed.set()
+
+
+def desk_of(
+    state: str | None = "incident",
+    options: Options | None = None,
+    link: Link | None = None,
+    targets: Targets | None = None,
+) -> tuple[Desk, FakeController]:
+    """A desk over a recording, with the real actions, and its controller."""
+    controller = FakeController(view_of(snapshot_json(state) if state else None, options, link))
+    return Desk(controller, Actions(), targets, clock=lambda: controller.view.now), controller

@@ -1,0 +1,63 @@
+"""`make screenshots`: every scene as SVG and PNG in `screenshots/`, from recorded snapshots at a fixed clock.
+
+The PNGs need rsvg-convert (librsvg2-bin) and the fonts fonts-firacode, fonts-dejavu; without it the SVGs are
+made alone and that is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.ui.scenes import SCENES, picture
+
+FOLDER = Path(__file__).parent.parent.parent / "screenshots"
+CONVERT_DEADLINE_S = 60
+
+
+def to_png(svg: str, path: Path) -> None:
+    """Draw an SVG. Without xml:space the blanks of the terminal would collapse; Fira Code would join `<|` into one sign."""
+    kept = svg.replace('<svg class="rich-terminal"', '<svg xml:space="preserve" class="rich-terminal"', 1)
+    kept = kept.replace("Fira Code", "DejaVu Sans Mono")
+    subprocess.run(
+        ["rsvg-convert", "-w", "1400", "-o", str(path)],
+        input=kept.encode(),
+        check=True,
+        timeout=CONVERT_DEADLINE_S,
+    )
+
+
+async def make(folder: Path, wanted: list[str], png: bool) -> int:
+    """Write the pictures whose names contain one of `wanted` (all when empty); returns how many."""
+    folder.mkdir(exist_ok=True)
+    made = set()
+    for scene in SCENES:
+        for size in scene.sizes:
+            name = scene.file(size)
+            if wanted and not any(word in name for word in wanted):
+                continue
+            svg = await picture(scene, size)
+            (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+            if png:
+                to_png(svg, folder / f"{name}.png")
+            made.add(name)
+    if not wanted:
+        for old in [*folder.glob("*.svg"), *folder.glob("*.png")]:
+            if old.stem not in made:
+                old.unlink()
+    return len(made)
+
+
+def main() -> int:
+    """Make all pictures, or those whose names contain one of the arguments."""
+    png = shutil.which("rsvg-convert") is not None
+    count = asyncio.run(make(FOLDER, sys.argv[1:], png))
+    print(f"{count} pictures in {FOLDER.name}/{'' if png else '; no PNGs: rsvg-convert is not installed'}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
