@@ -206,8 +206,10 @@ class _Daemon:
         make_data(self._root, self._model, self._work, self._seed)
 
     def _start_engine(self) -> str:
+        from console.demo.data import MEAN_TOKENS
+
         words = [sys.executable, "-B", "-m", "console.demo.engine", "--model-path", str(self._model)]
-        words += ["--seed", str(self._seed)]
+        words += ["--seed", str(self._seed), "--mean-tokens", str(MEAN_TOKENS)]
         if self._speed != 1.0:
             from console.demo.engine import EngineSettings
 
