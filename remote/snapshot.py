@@ -104,6 +104,7 @@ def _row(parts: Parts, folder: str, order: int, scan: DatasetScan | None, plan: 
     growing = scan.growing_since is not None
     in_work = folder in _in_work(parts) or (growing and not _generates(parts))
     changed_at, responses_at = _changed_at(scan)
+    answer_at = number(said.get("last_answer_at")) or (responses_at if scan.responses else None)
     sampled, no_think = parts.thinking.get(folder, (None, None))
     row |= {
         "kind": scan.kind,
@@ -121,8 +122,8 @@ def _row(parts: Parts, folder: str, order: int, scan: DatasetScan | None, plan: 
         "growing": growing,
         "in_flight": _whole(said.get("in_flight")),
         "rate_tokens_s": significant(number(said.get("rate_tokens_s")), 2),
-        "last_answer_at": floor_to(responses_at, 1) if scan.responses else None,
-        "files_changed_at": floor_to(changed_at, 1) if changed_at != responses_at else None,
+        "last_answer_at": floor_to(answer_at, 1),
+        "files_changed_at": _unless_same(floor_to(changed_at, 1), floor_to(answer_at, 1)),
         "prompt_mismatches": _prompt_mismatches(plan),
         "sampled": sampled,
         "no_think": no_think,
@@ -139,7 +140,6 @@ def _row(parts: Parts, folder: str, order: int, scan: DatasetScan | None, plan: 
 def _state(parts: Parts, scan: DatasetScan, plan: DatasetPlan | None, in_work: bool, said: Mapping[str, Any]) -> str:
     prompts, answered = scan.prompts, scan.answered or 0
     set_aside = max(0, prompts - answered - plan.prompts_left) if plan is not None and prompts is not None else 0
-    admits = said.get("admits")
     return dataset_state(
         parts.options,
         scan.folder,
@@ -152,8 +152,16 @@ def _state(parts: Parts, scan: DatasetScan, plan: DatasetPlan | None, in_work: b
         set_aside=set_aside,
         tokenizing=scan.folder in _tokenizing(parts),
         running=in_work,
-        draining=in_work and admits is False,
+        draining=in_work and _drains(said),
     )
+
+
+def _drains(said: Mapping[str, Any]) -> bool:
+    """Whether the generator only waits for what this dataset has in flight: nothing more is admitted for it."""
+    if not said.get("in_flight"):
+        return False
+    budget, expected, left = number(said.get("budget")), number(said.get("expected_tokens")), number(said.get("left"))
+    return left == 0 or (bool(budget) and expected is not None and budget is not None and expected >= budget)
 
 
 def _schema(scan: DatasetScan) -> dict[str, Any]:
@@ -175,6 +183,13 @@ def _changed_at(scan: DatasetScan) -> tuple[float | None, float | None]:
     return max(times.values(), default=None), times.get(RESPONSES)
 
 
+def _unless_same(changed_at: int | None, answer_at: int | None) -> int | None:
+    """Nothing when both are within two seconds of one another: a running dataset would pay for both at each answer."""
+    if changed_at is None or (answer_at is not None and abs(changed_at - answer_at) <= 2):
+        return None
+    return changed_at
+
+
 def _prompt_mismatches(plan: DatasetPlan | None) -> int | None:
     """Answers that the last tokenizing left out because their prompt is rendered differently now."""
     left_out = plan.trainable.get("left_out") if plan is not None and plan.trainable is not None else None
@@ -182,6 +197,7 @@ def _prompt_mismatches(plan: DatasetPlan | None) -> int | None:
 
 
 def _tokenizing(parts: Parts) -> Sequence[str]:
+    """What the generator tokenizes right now, beside answering other datasets."""
     named = parts.generator.progress.get("tokenizing") if _generates(parts) and parts.generator else None
     return [named] if isinstance(named, str) else []
 
@@ -216,8 +232,8 @@ def _generator(parts: Parts) -> dict[str, Any]:
     said = status.progress
     return {
         **found,
-        "paused": said.get("paused") is True or parts.paused or None,
-        "draining": said.get("draining") is True or None,
+        "paused": said.get("paused") is True or parts.paused is True,
+        "draining": said.get("state") == "stopping",
         "in_work": [clean(name, 120) for name in _in_work(parts)],
         "rate_tokens_s": significant(number(said.get("rate_tokens_s")), 3),
         "answers": _whole(said.get("answers")),
