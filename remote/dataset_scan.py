@@ -10,6 +10,7 @@ from typing import Any
 from remote.classes import Classes
 from remote.layout import dataset_id, dataset_title
 from remote.problems import Problem
+from remote.text import clean
 
 PROMPT_DATASET = "prompts"
 PRETOKENIZED = "pretokenized"
@@ -167,9 +168,9 @@ class DatasetScan:
             classes["torn"] = 0
             problems = tuple(problem for problem in problems if problem.code != "torn")
         return {
-            "id": self.id,
-            "name": self.folder,
-            "title": self.title,
+            "id": clean(self.id, 60),
+            "name": clean(self.folder, 255),
+            "title": clean(self.title, 120),
             "kind": self.kind,
             "state": state,
             "prompts": self.prompts,
