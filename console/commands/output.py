@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 import click
+from rich.console import Console
+from rich.text import Text
 
 from console.ports import Outcome, Proposal
 from console.trace_text import ASCII, TraceLine, trace_lines
@@ -50,6 +52,15 @@ def put(line: str, stream: TextIO, **style: Any) -> None:
     if _ascii(stream):
         line = line.translate(ASCII).encode("ascii", "replace").decode()
     print(click.style(line, **style) if style and coloured(stream) else line, file=stream)
+
+
+def put_text(line: Text, stream: TextIO) -> None:
+    """One line of rich text, with its colours where they can be seen."""
+    if not coloured(stream):
+        put(line.plain.rstrip(), stream)
+        return
+    console = Console(file=stream, width=max(len(line.plain), 1) + 1, force_terminal=True, highlight=False)
+    console.print(line, no_wrap=True, crop=False, overflow="ignore", soft_wrap=True)
 
 
 def put_spans(line: TraceLine, stream: TextIO) -> None:
