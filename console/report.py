@@ -131,10 +131,11 @@ def _dataset(planned: Mapping[str, Any], now: Mapping[str, Any] | None, running:
     made_tokens = _difference(tokens, _count(inference, "existing_tokens"))
     made_answers = _difference(_count(now, "responses"), _count(inference, "existing_responses"))
     tokenization = _tokenization(planned, now, running)
-    if now is None:
-        verdict, detail = (
-            ("as planned", "not there, as before") if decision == "skip" else ("unexpected", "its folder is gone")
-        )
+    if state == "missing":
+        gone = inference.get("reason") not in ("missing", "not-selected")
+        verdict, detail = ("unexpected", "its folder is gone") if gone else ("as planned", "not there, as before")
+    elif (made_answers or 0) < 0:
+        verdict, detail = "unexpected", f"{text.plural(-(made_answers or 0), 'record')} fewer than before"
     elif decision not in WORKS:
         verdict, detail = _untouched(decision, made_answers, tokenization, running)
     else:
