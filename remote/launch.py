@@ -26,7 +26,7 @@ from remote.layout import Layout
 from remote.lock import RunLock
 from remote.masking import masked_hook
 from remote.options import Options
-from remote.release import durable_archive, release
+from remote.release import archive_path, durable_archive, release
 from remote.runfile import Run, new_run_id, read_run, write_run, write_stop
 from remote.supervisor import Supervisor, become_supervisor
 from remote.text import clean
@@ -106,17 +106,28 @@ def launch(
 
 
 def own_command(layout: Layout) -> list[str]:
-    """This very program, in an interpreter of its own and from a file that stays. Raises OperatorError."""
+    """This very program, in an interpreter of its own and from a file that stays.
+
+    On a full disk a stop must still work: then it runs from where it is now, which serves as long
+    as nobody replaces it meanwhile. Raises OperatorError when it is nowhere but in memory.
+    """
+    python = [sys.executable, "-I", "-B"]
     try:
         layout.make_state()
-        archive = durable_archive(layout.state / "program")
+        return [*python, str(durable_archive(layout.state / "program"))]
     except OSError as error:
+        if archive_path() is None:
+            source = str(Path(__file__).resolve().parent.parent)
+            return [
+                *python,
+                "-c",
+                f"import sys; sys.path.insert(0, {source!r}); from remote.cli import main; sys.exit(main())",
+            ]
         raise OperatorError(
             "not-writable",
             f"cannot write {layout.state}: {error.strerror}",
-            "check that the root exists and is writable",
+            "check that the root exists, is writable and has space",
         ) from None
-    return [sys.executable, "-I", "-B", str(archive)]
 
 
 def run_detached(

@@ -96,12 +96,17 @@ def read_argv(pid: int) -> list[str]:
 
 def read_mark(pid: int) -> str | None:
     """The run id in the environment a process was started with: "" without one, None when unreadable."""
+    return read_variable(pid, MARK)
+
+
+def read_variable(pid: int, name: str) -> str | None:
+    """A variable of the environment a process was started with: "" without it, None when unreadable."""
     try:
         with (PROC / str(pid) / "environ").open("rb") as file:
             raw = file.read(_MAX_ENVIRON_BYTES)
     except OSError:
         return None
-    wanted = MARK.encode() + b"="
+    wanted = name.encode() + b"="
     for item in raw.split(b"\0"):
         if item.startswith(wanted):
             return item[len(wanted) :].decode("utf-8", "replace")

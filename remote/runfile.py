@@ -8,7 +8,6 @@ one's. No secret is ever in them.
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
 from collections.abc import Mapping
@@ -132,12 +131,12 @@ def read_stop(layout: Layout, run_id: str) -> dict[str, Any] | None:
         return None
 
 
-def write_stop(layout: Layout, run_id: str, mode: str, drain_s: float, by: str) -> None:
-    """Say how to stop, before the signal that makes it happen. Raises OSError."""
-    write_object(
-        layout.stop_json,
-        {"run": run_id, "mode": mode, "drain_s": drain_s, "by": by, "at": time.time(), "pid": os.getpid()},
-    )
+def write_stop(
+    layout: Layout, run_id: str, mode: str, drain_s: float, by: str, patience_s: float | None = None
+) -> None:
+    """Say how to stop, before the signal that makes it happen; `patience_s` as in `ladder.rungs`. Raises OSError."""
+    asked = {"run": run_id, "mode": mode, "drain_s": drain_s, "by": by, "at": time.time(), "patience_s": patience_s}
+    write_object(layout.stop_json, asked)
 
 
 def read_progress(layout: Layout, run_id: str | None) -> dict[str, Any]:

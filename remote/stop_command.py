@@ -14,7 +14,9 @@ from remote.identity import identify
 from remote.launch_command import answer, caller, read_settings
 from remote.layout import Layout
 from remote.options import Options
-from remote.stop import Stopped, record_stop, stop_here, stop_run, stop_stray
+from remote.stop import stop_run, stop_stray
+from remote.stop_helper import stop_here
+from remote.stopped import Stopped, record_stop
 from remote.supervisor import API_KEY
 
 

@@ -28,20 +28,18 @@ from remote.exitcodes import ExitCode
 from remote.gpus import helper_pids
 from remote.identity import Identity, identify, myself, send
 from remote.inflight import abort_leftovers
-from remote.ladder import Aim, Ladder
+from remote.ladder import REST_S, Aim, Ladder
 from remote.layout import Layout
 from remote.lock import LOCK_FD, RunLock
 from remote.members import describe, find_members
 from remote.obituary import Death, exit_record
 from remote.rotation import follow, open_log, rotate
-from remote.runfile import Run, read_progress, read_stop, write_object, write_run
+from remote.runfile import Run, number, read_progress, read_stop, write_object, write_run
 from remote.text import clean
 
 READY_FD = "EAGLE3_READY_FD"
 API_KEY = "EAGLE3_API_KEY"
 
-_SETTLE_S = 2.0
-"""What outlived the generator gets this long to end by itself."""
 _ROTATE_EVERY_S = 30.0
 _MAX_READY_BYTES = 1 << 16
 _PR_SET_CHILD_SUBREAPER = 36
@@ -109,8 +107,8 @@ class Supervisor:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._term())
+        for asked in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(asked, lambda *_: self._term())
         # Missing before Linux 3.4 and in some sandboxes: then orphans go to PID 1, which is no worse than without us.
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -306,10 +304,10 @@ class Supervisor:
 
     def _ask(self, asked: dict[str, Any], now: float) -> None:
         mode = asked.get("mode") if asked.get("mode") in ("drain", "now", "force") else "drain"
-        drain_s = asked.get("drain_s")
-        seconds = float(drain_s) if isinstance(drain_s, (int, float)) else self.run.options.drain_s
+        drain_s = number(asked.get("drain_s"))
+        seconds = self.run.options.drain_s if drain_s is None else drain_s
         if self._ladder is None:
-            self._ladder = Ladder(str(mode), now, seconds)
+            self._ladder = Ladder(str(mode), now, seconds, number(asked.get("patience_s")))
         elif not self._ladder.escalate(str(mode), now):
             return
         self._asked = {**asked, "mode": mode}
@@ -320,7 +318,7 @@ class Supervisor:
 
     def _sweep(self) -> list[dict[str, Any]]:
         """End what outlived the generator; returns what would not go."""
-        settled = time.monotonic() + _SETTLE_S
+        settled = time.monotonic() + REST_S
         ladder: Ladder | None = None
         while True:
             members = self._members()
@@ -328,7 +326,7 @@ class Supervisor:
                 return []
             now = time.monotonic()
             if ladder is None and now >= settled:
-                ladder = Ladder("rest", now)
+                ladder = Ladder("rest", now, patience_s=number((self._asked or {}).get("patience_s")))
             rung = ladder.step(now) if ladder else None
             if rung is not None:
                 for member in members:

@@ -20,7 +20,8 @@ def main() -> int:
     state = os.path.join(root, ".eagle3")
     settings = {key: value for key, _, value in (word.partition("=") for word in words)}
     ready = os.fdopen(int(os.environ["EAGLE3_READY_FD"]), "w")
-    os.readlink(f"/proc/self/fd/{os.environ['EAGLE3_LOCK_FD']}")
+    lock = int(os.environ["EAGLE3_LOCK_FD"])
+    os.set_inheritable(lock, False)
     asked: list[str] = []
 
     def stop(*_: object) -> None:
@@ -32,18 +33,25 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in settings else stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN if "deaf" in settings else stop)
-    print("fake generator", os.environ["EAGLE3_RUN"], "key" if os.environ.get("EAGLE3_API_KEY") else "no key", flush=True)
+    print(
+        "fake generator", os.environ["EAGLE3_RUN"], "key" if os.environ.get("EAGLE3_API_KEY") else "no key", flush=True
+    )
     if "crash" in settings:
         print("ImportError: no module named luck", file=sys.stderr)
         return 1
     if "refuse" in settings:
-        error = {"code": "no-tokenizer", "message": "no tokenizer in /nowhere", "remedy": "check --model-path", "exit_code": 1}
+        error = {
+            "code": "no-tokenizer",
+            "message": "no tokenizer in /nowhere",
+            "remedy": "check --model-path",
+            "exit_code": 1,
+        }
         ready.write(json.dumps({"error": error}) + "\n")
         ready.close()
         return 1
     if "child" in settings:
         code = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
-        child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE)
+        child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE, pass_fds=(lock,))
         assert child.stdout is not None
         child.stdout.readline()
     if "mute" not in settings:

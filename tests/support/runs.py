@@ -39,7 +39,9 @@ def fake_python(folder: Path, *behaviour: str) -> Path:
     return path
 
 
-def launch_fake(layout: Layout, *behaviour: str, by: str = BY, handshake_s: float = LIMIT_S, **options: object) -> Launched:
+def launch_fake(
+    layout: Layout, *behaviour: str, by: str = BY, handshake_s: float = LIMIT_S, **options: object
+) -> Launched:
     """Launch the stand-in generator, as the agent would."""
     wanted = Options(root=str(layout.root), **options)  # type: ignore[arg-type]
     return launch(layout, wanted, fake_command(*behaviour), {}, by, handshake_s)
