@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from console.alert_rules import Finding, find
+from console.alert_rules import find
+from console.finding import Finding
 from console.model import EMPTY
 from console.thresholds import Thresholds
 from console.trends import Trends, watch

@@ -28,9 +28,6 @@ class Trends:
     counters: tuple[Counters, ...] = ()
     unusable: Mapping[str, int] = field(default_factory=lambda: EMPTY)
     """Unusable records per folder at the first look."""
-    engine_since: float | None = None
-    engine_restarted_at: float | None = None
-    """When the engine was seen to have started anew, on the container's clock."""
     weight_version: str | None = None
     weights_changed: tuple[str, str] | None = None
     weights_changed_at: float | None = None
@@ -44,17 +41,12 @@ def watch(trends: Trends, snapshot: Snapshot, steady_s: float, idle_share: float
     for row in snapshot.datasets:
         if row.schema.unusable is not None:
             unusable.setdefault(row.folder, row.schema.unusable)
-    since, restarted_at = snapshot.engine.since, trends.engine_restarted_at
-    if trends.engine_since is not None and since is not None and since > trends.engine_since + 1:
-        restarted_at = since
     weights, changed, changed_at = snapshot.engine.weight_version, trends.weights_changed, trends.weights_changed_at
     if trends.weight_version is not None and weights is not None and weights != trends.weight_version:
         changed, changed_at = (trends.weight_version, weights), snapshot.at
     return Trends(
         counters=_count(trends.counters, snapshot, steady_s),
         unusable=unusable,
-        engine_since=since if since is not None else trends.engine_since,
-        engine_restarted_at=restarted_at,
         weight_version=weights if weights is not None else trends.weight_version,
         weights_changed=changed,
         weights_changed_at=changed_at,

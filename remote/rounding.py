@@ -25,3 +25,10 @@ def step_of(value: float | None, step: float) -> float | int | None:
         return None
     rounded = round(round(value / step) * step, 6)
     return int(rounded) if rounded == int(rounded) else rounded
+
+
+def whole(value: object) -> int | None:
+    """A JSON number as a whole one; anything else, a boolean too, is None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return int(value)

@@ -25,7 +25,8 @@ from remote.probe import same_model
 from remote.records import Rules
 from remote.run_settings import read_api_key
 from remote.scan import RootScan, Scanner
-from remote.snapshot import AUDIT_ENTRIES, Parts, compose
+from remote.snapshot import AUDIT_ENTRIES, compose
+from remote.snapshot_parts import Parts
 from remote.status import GeneratorStatus, generator_status
 from remote.surroundings import look_around
 from remote.watch import Watch
