@@ -90,6 +90,7 @@ class Comparison:
         except FileNotFoundError:
             self._fd = -1
         self._at = 0
+        self._met: set[str] = set()
         self._index: dict[str, tuple[int, int]] | None = None
         self._furthest = -1
         self._count: Counter[str] = Counter()
@@ -111,6 +112,7 @@ class Comparison:
         if self._index is None:
             if os.pread(self._fd, len(line), self._at) == line:
                 self._at += len(line)
+                self._met.add(key)
                 self._count["same"] += 1
                 return
             self._index = self._index_rest()
@@ -171,7 +173,7 @@ class Comparison:
             if key is None:
                 if line.strip():
                     self._note(f"line at byte {offset}", "unreadable")
-            elif key in index:
+            elif key in index or key in self._met:
                 self._note(key, "repeated")
             else:
                 index[key] = (offset, len(line))
