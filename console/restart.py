@@ -66,6 +66,7 @@ async def look(controller: ControllerLike, options: Options, kill_pids: Collecti
         "options": options.to_json(),
         "stopping": [writer.pid for writer in strays],
         "stops_generator": stops,
+        "at": time.time(),
     }
     plan = await controller.call("plan", asked, PLAN_DEADLINE_S)
     preflight = await controller.call("preflight", asked, PREFLIGHT_DEADLINE_S)

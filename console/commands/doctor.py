@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 from console import restart
 from console.commands.output import print_json, put_spans, width_of
@@ -15,7 +16,7 @@ from remote.exitcodes import ExitCode
 async def main(settings: Settings, *, as_json: bool) -> ExitCode:
     """Run all checks; FAILED when one of them is a blocker."""
     async with open_session(settings) as controller:
-        asked = {"options": settings.options.to_json()}
+        asked = {"options": settings.options.to_json(), "at": time.time()}
         checks = await controller.call("preflight", asked, restart.PREFLIGHT_DEADLINE_S)
     if as_json:
         print_json(checks)
