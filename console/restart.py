@@ -7,6 +7,7 @@ what to do; the worst of them, killed but not started, is shouted.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

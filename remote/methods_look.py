@@ -155,7 +155,13 @@ def history(session: Session, params: Params) -> list[dict[str, Any]]:
 
 
 def audit_entries(session: Session, params: Params) -> list[dict[str, Any]]:
-    """The last entries of the audit, newest first; `plans` keeps the whole plans in them, which are long."""
+    """The last entries of the audit, newest first; `plans` keeps the whole plans in them, which are long.
+
+    `planned` gives the newest entry alone that has a plan, with it.
+    """
+    if params.flag("planned"):
+        planned = (entry for entry in audit.read(session.layout, MAX_AUDIT) if isinstance(entry.get("plan"), dict))
+        return [entry for entry in planned if entry.get("action") in ("restart", "launch")][:1]
     entries = audit.read(session.layout, min(params.count("limit", 100), MAX_AUDIT))
     if params.flag("plans"):
         return entries

@@ -13,14 +13,11 @@ from console.settings import Settings
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 
-ENTRIES = 200
-"""So many entries of the audit are looked through for the last one that has a plan."""
-
 
 async def main(settings: Settings, *, as_json: bool) -> ExitCode:
     """Compare the last confirmed plan with the datasets of now. FAILED when something fell short."""
     async with open_session(settings) as controller:
-        entries = await controller.call("audit", {"limit": ENTRIES, "plans": True})
+        entries = await controller.call("audit", {"planned": True})
         view = controller.view
         if view.snapshot is None:
             raise OperatorError("no-snapshot", "the container has not been seen yet", "try again")
