@@ -22,11 +22,11 @@ CLASSES = (
 
 
 def class_words(schema: Schema) -> Text:
-    """`2,912 valid`, and every other class that is not empty."""
+    """`2,912 valid  5 repairable`: every class that is not empty."""
     parts = [
         Text(f"{text.count(number)} {name}", tone)
         for name, _, tone in CLASSES
-        if (number := getattr(schema, name)) is not None and (number or name == "valid")
+        if (number := getattr(schema, name)) is not None and number
     ]
     return Text("  ").join(parts) if parts else Text("no records", DIM)
 

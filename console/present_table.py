@@ -97,7 +97,7 @@ def columns(width: Width, budget: Budget, extra: int = 0) -> tuple[Column, ...]:
             Column("answers", "answers/prompts", 15, "right"),
             Column("tokens", "tokens", 7, "right"),
             Column("bar", of, 12 + min(extra, 12)),
-            Column("eta", "ETA", 8, "right"),
+            Column("eta", "ETA", 9, "right"),
             Column("schema", "schema", 8),
             Column("state", "state", 12),
         )
@@ -109,9 +109,9 @@ def columns(width: Width, budget: Budget, extra: int = 0) -> tuple[Column, ...]:
         Column("responses", "responses", 9, "right"),
         Column("tokenized", "tokenized", 9, "right"),
         Column("tokens", "tokens", 7, "right"),
-        Column("bar", of, 13 + min(max(0, extra - 8), 20)),
+        Column("bar", of, 12 + min(max(0, extra - 8), 20)),
         Column("rate", "rate", 6, "right"),
-        Column("eta", "ETA", 8, "right"),
+        Column("eta", "ETA", 9, "right"),
         Column("schema", "schema", 8),
         Column("state", "state", 12),
     )

@@ -213,6 +213,6 @@ def alert_block(alert: Alert, view: View, columns: int) -> list[Text]:
 
 def _link_alert(view: View) -> Text:
     snapshot = view.snapshot
-    running = snapshot is not None and (snapshot.generator.running or snapshot.writers)
-    words = "What runs there runs on; the figures below are old." if running else "The figures below are old."
-    return Text(f"▲ NO LINK  {words}", ACT)
+    runs = snapshot is not None and (snapshot.generator.running or snapshot.writers)
+    words = "What ran there runs on. " if runs else ""
+    return Text.assemble(("▲ NO LINK  ", ACT), f"{words}These figures are {text.duration(view.link.age_s)} old.")

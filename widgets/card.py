@@ -30,6 +30,10 @@ class Block(Static):
         super().__init__(joined(lines), id=id, classes=classes, markup=False)
         self._lines = tuple(lines)
 
+    def on_mount(self) -> None:
+        """Colours are settled when text is set: a change of theme means setting it again."""
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.update(joined(self._lines)))
+
     @property
     def lines(self) -> tuple[Text, ...]:
         """What is shown now."""
@@ -52,13 +56,16 @@ class Card(Block):
 
     def show_value(self, value: CardValue) -> None:
         """Show a card's value."""
-        # Through Text: a plain string would be read as markup.
-        self.border_title = Text(value.title).markup
+        # A Text, because a plain string would be read as markup.
+        self.border_title = Text(value.title)
         self.show(value.lines, value.stale)
 
 
 def joined(lines: Sequence[Text]) -> Text:
-    """Lines as one Text that does not wrap."""
+    """Lines as one Text that does not wrap.
+
+    Styles end up in spans: Textual reads the style of a whole Text as CSS, where `red` is another red.
+    """
     text = Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
     text.no_wrap = True
     return text

@@ -15,11 +15,12 @@ from textual.widgets import Button
 
 from console.ports import Ask, Outcome, Proposal
 from console.present_top import LEVEL_TONES
-from console.screens.dialog import Dialog, prose
+from console.screens.dialog import Dialog
 from console.view import Level
 from remote.errors import OperatorError
 from remote.text import clean
 from widgets.card import Block
+from widgets.paragraph import Paragraph
 from widgets.stage_list import Stage, stage_lines
 from widgets.tones import ACT, DIM, GOOD, LOOK, STRONG
 
@@ -57,13 +58,14 @@ class ActDialog(Dialog[Outcome]):
         self.choice = 0
         self.seconds_left = COUNTDOWN_S
         self._countdown: Timer | None = None
+        self._stages: tuple[Stage, ...] = ()
 
     def body(self) -> Iterable[Widget]:
-        yield prose("freezing the target, running preflight and the trace …", id="target")
+        yield Paragraph("freezing the target, running preflight and the trace …", id="target")
         yield Block(id="stages")
-        yield prose(id="remarks")
-        yield prose(id="choices")
-        yield prose(id="question")
+        yield Paragraph(id="remarks")
+        yield Paragraph(id="choices")
+        yield Paragraph(id="question")
 
     def buttons(self) -> Iterable[Button]:
         yield from super().buttons()
@@ -160,13 +162,16 @@ class ActDialog(Dialog[Outcome]):
 
     def _progress(self, stages: tuple[Stage, ...]) -> None:
         if self.is_mounted:
-            block = self.query_one("#stages", Block)
-            block.show(stage_lines(stages, max(40, block.size.width or 78)))
+            width = self.query_one("#dialog-body").size.width or 78
+            self._stages = stages
+            self.query_one("#stages", Block).show(stage_lines(stages, max(40, width)))
+
+    def on_resize(self) -> None:
+        """The stages are broken to the width there is."""
+        self.call_after_refresh(self._progress, self._stages)
 
     def _say(self, selector: str, words: Text) -> None:
-        widget = self.query_one(selector)
-        widget.display = bool(words.plain.strip())
-        widget.update(words)  # type: ignore[attr-defined]
+        self.query_one(selector, Paragraph).say(words)
 
     def _paint(self) -> None:
         proposal = self.proposal

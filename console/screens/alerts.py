@@ -55,8 +55,8 @@ class AlertsScreen(ConsoleScreen):
         self.query_one("#audit-title", Block).show(
             [Text("audit: who did what on this container, newest first", STRONG)]
         )
-        entries = view.snapshot.audit if view.snapshot is not None else ()
-        audit.show([audit_line(entry, view) for entry in reversed(entries)] or [Text("nothing yet", DIM)])
+        entries = sorted(view.snapshot.audit if view.snapshot else (), key=lambda entry: -(entry.at or 0.0))
+        audit.show([audit_line(entry, view) for entry in entries] or [Text("nothing yet", DIM)])
 
     def _columns(self) -> tuple[Column, ...]:
         room = max(20, self.app.size.width - 2 - (10 + 14 + 12 + 8))

@@ -8,7 +8,8 @@ from textual import on
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.screens.dialog import Dialog, prose
+from console.screens.dialog import Dialog
+from widgets.paragraph import Paragraph
 from widgets.tones import DIM
 
 
@@ -20,9 +21,9 @@ class AskText(Dialog[str]):
         self.explanation, self.value, self.placeholder = explanation, value, placeholder
 
     def body(self) -> Iterable[Widget]:
-        yield prose(self.explanation, tone=DIM)
+        yield Paragraph(self.explanation, tone=DIM)
         yield Input(value=self.value, placeholder=self.placeholder, id="line", compact=True)
-        yield prose("Enter takes it, Esc cancels", tone=DIM)
+        yield Paragraph("Enter takes it, Esc cancels", tone=DIM)
 
     def on_mount(self) -> None:
         super().on_mount()

@@ -15,11 +15,12 @@ from textual.widgets import Button, Input
 from console import text
 from console.desk import Desk
 from console.ports import Outcome
-from console.screens.dialog import Dialog, prose
+from console.screens.dialog import Dialog
 from remote.errors import OperatorError
 from remote.options import Budget, parse_budget
 from remote.text import clean
 from widgets.card import Block
+from widgets.paragraph import Paragraph
 from widgets.tones import ACT, DIM, GOOD, LOOK, STRONG
 
 
@@ -37,9 +38,9 @@ class BudgetDialog(Dialog[Outcome]):
         self.tried: Budget | None = None
 
     def body(self) -> Iterable[Widget]:
-        yield prose("completion tokens for each dataset: 10M, 500k, or B4=20M,B5=5M for some; 0 is none", tone=DIM)
+        yield Paragraph("completion tokens for each dataset: 10M, 500k, or B4=20M,B5=5M for some; 0 is none", tone=DIM)
         yield Input(value=str(self.desk.options.token_budget), id="budget", compact=True)
-        yield prose("Enter shows what it would mean", id="message", tone=DIM)
+        yield Paragraph("Enter shows what it would mean", id="message", tone=DIM)
         yield Block(id="meaning")
 
     def buttons(self) -> Iterable[Button]:
@@ -68,7 +69,7 @@ class BudgetDialog(Dialog[Outcome]):
             yes.label = Text(f"y apply to pid {generator.pid} now")
 
     def _say(self, words: Text) -> None:
-        self.query_one("#message").update(words)  # type: ignore[attr-defined]
+        self.query_one("#message", Paragraph).say(words)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

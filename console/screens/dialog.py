@@ -12,11 +12,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Button, Static
+from textual.widgets import Button
 from textual.worker import Worker, WorkerState
 
 from remote.errors import OperatorError
-from widgets.tones import DIM
 
 T = TypeVar("T")
 
@@ -68,6 +67,8 @@ class Dialog(ModalScreen[T | None], Generic[T]):
 
     def arm(self) -> None:
         """From now on keys count; the focus is on Cancel."""
+        if self.armed:
+            return
         self.armed = True
         for button in self.query(Button):
             button.disabled = False
@@ -101,40 +102,3 @@ class Dialog(ModalScreen[T | None], Generic[T]):
     def failed(self, error: OperatorError) -> None:
         """A worker of this dialog failed in a way that an operator can meet."""
         self.notify(str(error), severity="error", markup=False)
-
-
-def prose(words: str | Text = "", *, id: str | None = None, tone: str = "") -> Static:
-    """A paragraph of a dialog; it wraps."""
-    return Static(words if isinstance(words, Text) else Text(words, tone), id=id, markup=False)
-
-
-class Confirm(Dialog[bool]):
-    """A plain question: `y` does it, everything else cancels."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "yes", "Yes", show=False)]
-
-    def __init__(self, title: str, lines: Iterable[Text], yes: str) -> None:
-        super().__init__(title)
-        self.lines, self.yes = tuple(lines), yes
-
-    def body(self) -> Iterable[Widget]:
-        for line in self.lines:
-            yield prose(line)
-
-    def buttons(self) -> Iterable[Button]:
-        yield from super().buttons()
-        yield Button(Text(f"y {self.yes}"), id="yes", variant="warning")
-
-    def action_yes(self) -> None:
-        """Do it."""
-        self.dismiss(True)
-
-    @on(Button.Pressed, "#yes")
-    def _yes_pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        self.action_yes()
-
-
-def dim(words: str) -> Text:
-    """A side remark."""
-    return Text(words, DIM)

@@ -10,7 +10,7 @@ from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from console import keys
 from console.keys import Key
@@ -18,6 +18,7 @@ from console.screens.base import ConsoleScreen
 from console.view import View
 from remote.errors import OperatorError
 from remote.text import clean
+from widgets.paragraph import Paragraph
 from widgets.tones import ACT, DIM, STRONG
 
 if TYPE_CHECKING:
@@ -32,15 +33,15 @@ class FirstRunScreen(ConsoleScreen):
 
     def body(self) -> Iterable[Widget]:
         with Vertical(id="first-run"):
-            yield Static(Text("Which container?", STRONG), markup=False)
+            yield Paragraph("Which container?", tone=STRONG)
             words = "Paste the ssh command your provider shows, or write user@host:port, or an alias of ~/.ssh/config."
-            yield Static(Text(words), markup=False)
+            yield Paragraph(words)
             yield Input(placeholder="ssh root@1.2.3.4 -p 22001 -i ~/.ssh/id_ed25519", id="address", compact=True)
-            yield Static("", id="answer", markup=False)
+            yield Paragraph(id="answer")
             words = "Enter saves it as a profile and connects; nothing on the container is changed by connecting."
-            yield Static(Text(words, DIM), markup=False)
+            yield Paragraph(words, tone=DIM)
             words = "Without a container at hand: leave with Esc and run  eagle3-console demo"
-            yield Static(Text(words, DIM), markup=False)
+            yield Paragraph(words, tone=DIM)
 
     def all_keys(self) -> tuple[Key, ...]:
         return (keys.BACK,)
@@ -55,13 +56,13 @@ class FirstRunScreen(ConsoleScreen):
 
     @work(name="add", group="add", exclusive=True, exit_on_error=False)
     async def _add(self, words: str) -> None:
-        answer = self.query_one("#answer", Static)
+        answer = self.query_one("#answer", Paragraph)
         targets = self.desk.targets
         if targets is None or not words.strip():
             return
         try:
             name = await targets.add(words)
         except OperatorError as error:
-            answer.update(Text(clean(error, 400), ACT))
+            answer.say(Text(clean(error, 400), ACT))
             return
         await cast("ConsoleApp", self.app).switch_target(name)

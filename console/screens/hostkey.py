@@ -12,9 +12,10 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from console.desk import Desk
-from console.screens.dialog import Dialog, prose
+from console.screens.dialog import Dialog
 from remote.errors import OperatorError
 from remote.text import clean
+from widgets.paragraph import Paragraph
 from widgets.tones import ACT, DIM, STRONG
 
 
@@ -31,10 +32,10 @@ class HostKeyDialog(Dialog[bool]):
         self.sentence, self.remedy = desk.view.link.error, desk.view.link.remedy
 
     def body(self) -> Iterable[Widget]:
-        yield prose(Text(clean(self.sentence, 600), STRONG))
-        yield prose(Text(clean(self.remedy, 600)))
-        yield prose(Text("Whoever answers with a key that you did not compare may be somebody else.", DIM))
-        yield prose(id="failure")
+        yield Paragraph(Text(clean(self.sentence, 600), STRONG))
+        yield Paragraph(Text(clean(self.remedy, 600)))
+        yield Paragraph(Text("Whoever answers with a key that you did not compare may be somebody else.", DIM))
+        yield Paragraph(id="failure")
 
     def buttons(self) -> Iterable[Button]:
         yield from super().buttons()
@@ -57,4 +58,4 @@ class HostKeyDialog(Dialog[bool]):
         self.dismiss(True)
 
     def failed(self, error: OperatorError) -> None:
-        self.query_one("#failure").update(Text(clean(error, 400), ACT))  # type: ignore[attr-defined]
+        self.query_one("#failure", Paragraph).say(Text(clean(error, 400), ACT))

@@ -21,7 +21,7 @@ CONVERT_DEADLINE_S = 60
 def to_png(svg: str, path: Path) -> None:
     """Draw an SVG. Without xml:space the blanks of the terminal would collapse; Fira Code would join `<|` into one sign."""
     kept = svg.replace('<svg class="rich-terminal"', '<svg xml:space="preserve" class="rich-terminal"', 1)
-    kept = kept.replace("Fira Code", "DejaVu Sans Mono")
+    kept = kept.replace("Fira Code", "DejaVu Sans Mono").replace("font-size: 20px", "font-size: 20.26px")
     subprocess.run(
         ["rsvg-convert", "-w", "1400", "-o", str(path)],
         input=kept.encode(),
