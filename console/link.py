@@ -85,7 +85,9 @@ async def connect(
     link = await _open_route(route, pins, ask, on_stage)
     try:
         channel = await link.run(COMMAND)
-        return await start_agent(channel, shipped or package(), python=python, arguments=arguments, on_stage=on_stage)
+        return await start_agent(
+            channel, shipped or await asyncio.to_thread(package), python=python, arguments=arguments, on_stage=on_stage
+        )
     except BaseException:
         await link.close()
         raise

@@ -10,6 +10,7 @@ imports nothing of ours. It answers with lines `MARKER WORD {json}` on stdout:
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -62,9 +63,10 @@ def find(places: list[str], name: str, digest: str, uid: int) -> str:
 
 def store(place: str, name: str, data: bytes, uid: int) -> str:
     """Write the zip whole into one place, durably. Returns its path; raises OSError."""
-    parent = os.path.dirname(place)
-    if os.path.basename(parent) == ".cache":
-        os.makedirs(parent, 0o700, exist_ok=True)
+    if os.path.basename(place) == FOLDER:
+        # A cache folder of the user's own may have to be made; a shared one is there or is not.
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(os.path.dirname(place), 0o700)
     try:
         os.mkdir(place)
         os.chmod(place, 0o700)  # whatever the umask

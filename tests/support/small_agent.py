@@ -38,11 +38,11 @@ def main():
 """
 
 
-def small_agent(folder: Path) -> Package:
-    """The package, its sources written under `folder`."""
+def small_agent(folder: Path, note: str = "") -> Package:
+    """The package, its sources written under `folder`; another `note` makes another release."""
     sources = folder / "small-agent"
     sources.mkdir(exist_ok=True)
-    (sources / "__init__.py").write_text("")
+    (sources / "__init__.py").write_text(f"# {note}\n")
     (sources / "cli.py").write_text(_SOURCE)
     (sources / "later.py").write_text('def answer(line):\n    return "echo " + line\n')
     return pack(build_archive(sources))

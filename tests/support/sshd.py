@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import secrets
+import select
 import shutil
 import signal
 import socket
@@ -124,6 +125,19 @@ class Server:
         self.process.wait()
 
 
+def wait_until_gone(pid: int, limit_s: float = 10.0) -> None:
+    """Return once a process has ended; raises TimeoutError."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if not select.select([fd], [], [], limit_s)[0]:
+            raise TimeoutError(f"process {pid} still runs")
+    finally:
+        os.close(fd)
+
+
 def children(parent: int) -> list[int]:
     """The direct children of a process."""
     try:
@@ -166,6 +180,8 @@ def sshd(
         "KbdInteractiveAuthentication no",
         f"PidFile {folder}/pid-{port}",
         "PrintMotd no",
+        # What root's sessions keep lies in the test's folder; throwaway users cannot write there and use their homes.
+        f"SetEnv XDG_CACHE_HOME={folder}/cache",
         "PerSourcePenalties no" if _knows_penalties(program) else "",
     ]
     config.write_text("\n".join(text) + "\n")
