@@ -5,14 +5,15 @@ The agent knows most of it already and passes it; `plan` on the command line ask
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 
+from remote.appended import read_backwards
 from remote.errors import OperatorError
 from remote.facts import Process, Rate, Surroundings
 from remote.fingerprint import cheap_fingerprint
 from remote.gpus import gpus as ask_gpus
-from remote.history import read_history
 from remote.layout import Layout
 from remote.model import read_model, sampling_of
 from remote.options import Options, parse_budget
@@ -23,8 +24,8 @@ from remote.status import GeneratorStatus, generator_status
 from remote.text import clean
 from remote.writers import Writer, find_writers
 
-RATE_WINDOW_S = 3600.0
-"""How far back the history may tell a speed when nothing runs."""
+RATE_MINUTES = 60
+"""How much of the history tells a speed when nothing runs: its last lines, one a minute."""
 
 
 def look_around(
@@ -60,7 +61,7 @@ def look_around(
     return Surroundings(
         at=at,
         processes=tuple(processes),
-        rate=_rate(layout, status, at, rate_tokens_s, engine),
+        rate=_rate(layout, status, rate_tokens_s, engine),
         gpus=_gpus(problems) if gpus is None else gpus,
         release=release(),
         fingerprint=fingerprint,
@@ -79,16 +80,14 @@ def _gpus(problems: list[str]) -> int | None:
     return len(rows) or None
 
 
-def _rate(
-    layout: Layout, status: GeneratorStatus, at: float, measured: float | None, engine: EngineFacts | None
-) -> Rate | None:
+def _rate(layout: Layout, status: GeneratorStatus, measured: float | None, engine: EngineFacts | None) -> Rate | None:
     """The best speed there is: measured by the caller, by the generator, by its history, by the engine."""
     if measured:
         return Rate(measured, "measured now")
     said = number(status.progress.get("rate_tokens_s")) if status.living else None
     if said:
         return Rate(said, "measured by the generator")
-    past = _past_rate(layout, at)
+    past = _past_rate(layout)
     if past:
         return Rate(past, "measured in its last hour")
     if engine is not None and engine.tokens_s:
@@ -96,18 +95,13 @@ def _rate(
     return None
 
 
-def _past_rate(layout: Layout, at: float) -> float | None:
-    """Mean over the minutes of the last recorded hour in which anything was generated."""
+def _past_rate(layout: Layout) -> float | None:
+    """Mean over the last recorded hour's minutes in which anything was generated."""
     try:
-        rows = read_history(layout, at - 7 * 24 * RATE_WINDOW_S)
+        rows = list(itertools.islice(read_backwards(layout.history_jsonl), RATE_MINUTES))
     except OSError:
         return None
-    last = max((number(row.get("at")) or 0.0 for row in rows), default=0.0)
-    rates = [
-        found
-        for row in rows
-        if (number(row.get("at")) or 0.0) > last - RATE_WINDOW_S and (found := number(row.get("rate_tokens_s")))
-    ]
+    rates = [found for row in rows if (found := number(row.get("rate_tokens_s")))]
     return sum(rates) / len(rates) if rates else None
 
 
