@@ -40,6 +40,9 @@ PING_EVERY_S = 10.0
 PUBLISH_EVERY_S = 0.3
 HELLO_DEADLINE_S = 20.0
 CONNECT_DEADLINE_S = 90.0
+COMPLETE_DEADLINE_S = 90.0
+"""The slowest first look is a hung engine's health; a full tree that has never been scanned takes less."""
+
 CLOSE_DEADLINE_S = 0.7
 
 
@@ -72,6 +75,7 @@ class Controller:
         self._retry_now = asyncio.Event()
         self._dirty = asyncio.Event()
         self._settled = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._subscribers: list[Subscriber] = []
         self._error: OperatorError | None = None
@@ -149,6 +153,16 @@ class Controller:
             ) from None
         if self._feed.snapshot is None:
             raise self._error or OperatorError("closed", f"the link to {self._link.target} was closed")
+        self._make_view()
+        return self._view
+
+    async def complete(self, timeout_s: float) -> View:
+        """Wait until every part has been looked at once, or the time is up: what is still unknown then, is so."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while (snapshot := self._feed.snapshot) is not None and snapshot.pending and self._rpc is not None:
+                    self._arrived.clear()
+                    await self._arrived.wait()
         self._make_view()
         return self._view
 
@@ -252,7 +266,11 @@ class Controller:
         trip_s = steady_s() - began_s
         at = result.get("at") if isinstance(result, dict) else None
         if isinstance(at, (int, float)):
-            self._set_link(round_trip_s=trip_s, skew_s=at - (began_wall_s + trip_s / 2))
+            skew_s = at - (began_wall_s + trip_s / 2)
+            known_s, known_trip_s = self._link.skew_s, self._link.round_trip_s
+            # The answer was made somewhere within the trip: a longer one tells no more unless it contradicts.
+            if known_s is None or known_trip_s is None or trip_s <= known_trip_s or abs(skew_s - known_s) > trip_s:
+                self._set_link(round_trip_s=trip_s, skew_s=skew_s)
 
     def _take(self, message: Notification) -> None:
         self._heard_s = steady_s()
@@ -264,6 +282,7 @@ class Controller:
             return
         if snapshot is None:
             return
+        self._arrived.set()
         self._rates = rates.advance(self._rates, snapshot, steady_s())
         if self._link.state is not LinkState.LIVE:
             self._set_link(state=LinkState.LIVE, stage="", attempt=0, next_try_at=None, code="", error="", remedy="")
@@ -345,14 +364,25 @@ async def open_controller(
     thresholds: Thresholds | None = None,
     release: str | None = None,
 ) -> AsyncIterator[Controller]:
-    """A controller that has its first snapshot, for commands without a screen; closed at the end.
+    """A controller that has looked at everything once, for commands without a screen; closed at the end.
 
-    Raises OperatorError when connecting fails (it is not tried again) or takes too long.
+    Raises OperatorError when connecting fails (it is not tried again) or takes too long, and when
+    the root cannot be read: eight datasets without a figure would answer nothing.
     """
     controller = Controller(target, options, connect, thresholds=thresholds, release=release)
     await controller.start()
     try:
         await controller.ready(timeout_s)
+        _refuse_unreadable(await controller.complete(COMPLETE_DEADLINE_S))
         yield controller
     finally:
         await controller.close()
+
+
+def _refuse_unreadable(view: View) -> None:
+    snapshot = view.snapshot
+    if snapshot is None or any(row.state is not None for row in snapshot.datasets):
+        return
+    told = next((problem for problem in snapshot.problems if problem.startswith("datasets: ")), None)
+    if told is not None:
+        raise OperatorError("unreadable-root", told.removeprefix("datasets: "), "check --root")

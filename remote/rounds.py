@@ -105,6 +105,8 @@ class Rounds:
             time.sleep(0.05)
         found = self._scan.value
         if found is None:
+            if self._scan.error is not None:
+                raise self._scan.error
             raise OperatorError("no-scan", self._scan.problem() or "the datasets are still being read", "try again")
         return found
 

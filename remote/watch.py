@@ -32,6 +32,8 @@ class Watch(Generic[T]):
         self._every_s = every_s
         self._limit_s = limit_s
         self._on_news = on_news
+        self.error: OperatorError | None = None
+        """What the last look raised, when it was an expected failure."""
         self._trouble = ""
         self._began_s: float | None = None
         self._wake = threading.Event()
@@ -69,13 +71,15 @@ class Watch(Generic[T]):
         while not self._stopped:
             self._wake.clear()
             self._began_s = time.monotonic()
+            expected: OperatorError | None = None
             try:
                 value, trouble = self._look(), ""
             except OperatorError as error:
-                value, trouble = None, f"{self.name}: {clean(error.message, 300)}"
+                value, trouble, expected = None, f"{self.name}: {clean(error.message, 300)}", error
             except Exception as error:
                 # Whatever one part does must not take the others with it; it is told, not swallowed.
                 value, trouble = None, f"{self.name}: {type(error).__name__}: {clean(error, 300)}"
+            self.error = expected
             self.value, self._trouble, self._began_s, self.at = value, trouble, None, time.time()
             self._on_news()
             self._wake.wait(self._every_s)
