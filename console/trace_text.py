@@ -21,7 +21,7 @@ _LEVELS = {"warning": 1, "blocked": 2, "blocker": 2}
 
 _QUIET_WHEN_OK = frozenset({"selected", "folder", "prompts", "max-samples", "sample-skip", "work"})
 """Steps that say nothing which is not in the dataset's own line, as long as they are fine."""
-_QUIET = frozenset({"sample-skip", "overlap", "trailing-assistant"})
+_QUIET = frozenset({"sample-skip", "overlap", "trailing-assistant", "trainable"})
 """Steps that matter to one who asks for all of them."""
 _CHECK_WIDTH = 15
 
@@ -167,7 +167,7 @@ def decision_words(dataset: Mapping[str, Any]) -> str:
         return _work_words(inference)
     words = {
         "samples-met": f"samples met: {text.count(_number(inference, 'answered'))} answers",
-        "exhausted": f"no prompts left; {text.tokens(tokens)} tokens",
+        "exhausted": f"no prompts left; {text.tokens(tokens)}{f' of {text.limit(budget)}' if budget else ''} tokens",
         "pretokenized": "already tokenized, needs no inference",
         "not-selected": "not in --datasets",
         "missing": "there is no such folder",
@@ -181,14 +181,11 @@ def _work_words(inference: Mapping[str, Any]) -> str:
     kept, left = _number(inference, "answered"), _number(inference, "prompts_left")
     answers = _number(inference, "expected_responses")
     mean, source = _number(inference, "mean_tokens"), clean(inference.get("mean_source") or "", 80)
-    prompts = (
-        f"{text.count(kept)} answers kept, {text.count(left)} prompts left"
-        if kept
-        else f"from scratch, {text.count(left)} prompts"
-    )
+    prompts = text.plural(round(left or 0), "prompt")
+    first = f"{text.plural(round(kept), 'answer')} kept, {prompts} left" if kept else f"from scratch, {prompts}"
     expected = "all of them" if answers == left else f"~{text.about(answers)} answers"
     tokens = f"about {text.about_tokens(_number(inference, 'expected_tokens'))}"
-    return f"{prompts}, {expected}, {tokens} ({source}: {text.count(mean)})"
+    return f"{first}, {expected}, {tokens} ({source}: {text.count(mean)})"
 
 
 def _worth_showing(step: Mapping[str, Any], inference: Mapping[str, Any]) -> bool:
@@ -199,9 +196,9 @@ def _worth_showing(step: Mapping[str, Any], inference: Mapping[str, Any]) -> boo
     if outcome == "skip" or check in _QUIET or (outcome == "ok" and check in _QUIET_WHEN_OK):
         return False
     works, fresh = inference.get("decision") in ("resume", "start"), not inference.get("existing_responses")
-    if check in ("records", "settings"):
+    if check in ("records", "settings", "budget"):
         return works and not fresh
-    return not (works and fresh and check in ("budget", "tokenization"))
+    return not (works and fresh and check == "tokenization")
 
 
 def _step_lines(step: Mapping[str, Any], width: int, folder: str) -> list[TraceLine]:

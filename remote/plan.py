@@ -16,11 +16,12 @@ from remote.check import WARNING as CHECK_WARNING
 from remote.check import Check
 from remote.facts import DatasetState, Rate, Tokenization
 from remote.forecast import ROW_BYTES_PER_TOKEN, Cost, Expected, LeftAlone, cost_of, expected_work
-from remote.layout import DECLARED, dataset_id, dataset_title
+from remote.layout import DECLARED, TOKENIZED_META, dataset_id, dataset_title
 from remote.masking import masked_hook, masked_url
 from remote.options import Options
 from remote.rules import RULES, room, unanswered
 from remote.steps import NOTE, OK, WARNING, Findings, Problem, Step
+from remote.text import clean
 from remote.tokenization import WOULD_LOSE
 
 WORKING = frozenset({"resume", "start"})
@@ -169,6 +170,7 @@ def _tokenization(
     if decision == "blocked" or reason in ("not-selected", "missing", "no-prompts", "pretokenized"):
         return "none", reason
     made = state.tokenization
+    _say_trainable(made, found)
     if options.retokenize == "never":
         found.step("tokenization", NOTE, "left as it is", "--retokenize never")
         return "skip", "never"
@@ -194,6 +196,28 @@ def _say_tokenization(made: Tokenization, found: Findings) -> None:
         found.problem(
             WARNING, "fingerprint-changed", f"its rows were made otherwise ({made.evidence}): rebuilt and compared"
         )
+
+
+def _say_trainable(made: Tokenization, found: Findings) -> None:
+    """The rows of the last tokenizing: how many, how long, and why any answer has none."""
+    rows = made.trainable or {}
+    survive, left_out = rows.get("survive"), rows.get("left_out")
+    if isinstance(survive, Mapping):
+        fit = ", ".join(f"{count:,} within {int(length):,}" for length, count in survive.items())
+        found.step(
+            "trainable",
+            NOTE,
+            f"{rows.get('rows', 0):,} rows, {figures.tokens(_number(rows, 'loss_tokens'))} loss tokens; {fit}",
+            TOKENIZED_META,
+        )
+    if isinstance(left_out, Mapping) and left_out:
+        reasons = ", ".join(f"{count:,} {clean(reason, 40)}" for reason, count in left_out.items())
+        found.step("left-out", NOTE, f"answers without a row: {reasons}", TOKENIZED_META)
+
+
+def _number(values: Mapping[str, object], key: str) -> float | None:
+    found = values.get(key)
+    return float(found) if isinstance(found, (int, float)) else None
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,8 @@ def _settings(state: DatasetState, found: Findings) -> None:
         found.step(
             "settings",
             NOTE,
-            f"{figures.plural(state.unrecorded, 'answer')} by an older script: same keys, types and ranges,"
+            f"{'' if state.unrecorded == state.answered else 'about '}{figures.plural(state.unrecorded, 'answer')}"
+            " by an older script: same keys, types and ranges,"
             " sampling settings unknown",
             "no record in runs.jsonl",
         )
