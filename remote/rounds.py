@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from remote import audit
-from remote.control import read_control
 from remote.engine_watch import EngineWatch
 from remote.errors import OperatorError
 from remote.facts import DatasetState, Surroundings
@@ -39,16 +38,6 @@ VERIFY_BYTES = 1 << 20
 LOG_BYTES = 8 << 10
 
 
-@dataclass(frozen=True)
-class Papers:
-    """The small files that people leave: hold, acknowledgements, the audit's end; and whether a pause is asked for."""
-
-    hold: dict[str, Any] | None
-    acks: dict[str, Any]
-    audit: list[dict[str, Any]]
-    paused: bool | None
-
-
 class Rounds:
     """Every watch on one root under one set of options. `start`, then `snapshot` at any time, then `close`."""
 
@@ -65,13 +54,16 @@ class Rounds:
         self._status = Watch("generator", lambda: generator_status(self.layout), 1.0, 10.0, on_news)
         self._writers = Watch("writers", lambda: find_writers(self.layout), 3.0, 20.0, on_news)
         self._plan = Watch("plan", self._look_ahead, 2.0, 20.0, on_news)
-        self._papers = Watch("papers", self._look_at_papers, 2.0, 10.0, on_news)
+        self._hold = Watch(
+            "hold", lambda: (audit.read_hold(self.layout), audit.read_acks(self.layout)), 2.0, 10.0, on_news
+        )
+        self._audit = Watch("audit", lambda: audit.read(self.layout, AUDIT_ENTRIES), 2.0, 10.0, on_news)
         self._log = Watch("log", lambda: tail(self.layout.run_log, LOG_BYTES), 1.0, 10.0, on_news)
         self._gpus = Watch("gpus", gpus, 5.0, 20.0, on_news)
         self._host = Watch("host", lambda: (machine(), disk(self.layout.root)), 10.0, 10.0, on_news)
         self.engine = EngineWatch(options.engine_url, self._key, on_news)
         self._watches: tuple[Watch[Any], ...] = (
-            self._scan, self._status, self._writers, self._plan, self._papers, self._log, self._gpus, self._host,
+            self._scan, self._status, self._writers, self._plan, self._hold, self._audit, self._log, self._gpus, self._host,
             *self.engine.watches,
         )  # fmt: skip
 
@@ -93,7 +85,7 @@ class Rounds:
 
     def nudge(self) -> None:
         """Something was done: look at processes, plan and papers now."""
-        for watch in (self._status, self._writers, self._papers, self._plan):
+        for watch in (self._status, self._writers, self._hold, self._audit, self._plan):
             watch.nudge()
 
     # -- what others ask ------------------------------------------------------
@@ -139,7 +131,9 @@ class Rounds:
     def _look_at_data(self) -> RootScan:
         if self._scanner is None:
             self._scanner = Scanner(self.layout.root, self._rules(), index_place(self.layout, self.options.read_only))
-        found = self._scanner.poll()
+        before, found = self._scan.value, self._scanner.poll()
+        if before is not None and _versions(before) != _versions(found):
+            self._plan.nudge()
         self._scanner.background(VERIFY_BYTES)
         if time.monotonic() - self._saved_s > SAVE_EVERY_S:
             self._save(self._scanner)
@@ -154,25 +148,12 @@ class Rounds:
         return Rules(model.vocab_size, model.eos_ids)
 
     def _save(self, scanner: Scanner) -> None:
-        self._saved_s = time.monotonic()
-        try:
-            scanner.save()
-        except OSError:
-            # The memory is a convenience: without it the next agent reads the files again.
-            self._saved_s += 600
+        # It is a convenience: without it the next agent reads the files again, and a full disk is not asked every minute.
+        self._saved_s = time.monotonic() + (0 if scanner.save() else 600)
 
     def _look_ahead(self) -> Plan:
         plan, _, _ = self.plan(self.options)
         return plan
-
-    def _look_at_papers(self) -> Papers:
-        layout = self.layout
-        return Papers(
-            audit.read_hold(layout),
-            audit.read_acks(layout),
-            audit.read(layout, AUDIT_ENTRIES),
-            read_control(layout, None).paused,
-        )
 
     def _key(self) -> str | None:
         known = self._api_key()
@@ -188,7 +169,7 @@ class Rounds:
     def snapshot(self) -> dict[str, Any]:
         """What is known now. Never raises for a part that is not."""
         machine_facts, disk_facts = self._host.value or (None, None)
-        papers = self._papers.value
+        hold, acks = self._hold.value or (None, {})
         problems = [problem for watch in self._watches if (problem := watch.problem())]
         return compose(
             Parts(
@@ -198,15 +179,14 @@ class Rounds:
                 scan=self._scan.value,
                 plan=self._plan.value,
                 generator=self._status.value,
-                paused=papers.paused if papers is not None else None,
                 writers=[writer.to_json() for writer in self._writers.value or ()],
                 engine={**self.engine.to_json(), "expected_model": self._expected_model()},
                 gpus=self._gpus.value,
                 host=machine_facts,
                 disk=disk_facts,
-                hold=papers.hold if papers is not None else None,
-                acks=papers.acks if papers is not None else {},
-                audit=papers.audit if papers is not None else (),
+                hold=hold,
+                acks=acks,
+                audit=self._audit.value or (),
                 log=self._log.value,
                 problems=problems,
                 pending=[watch.name for watch in self._watches if watch.at is None],
@@ -232,3 +212,8 @@ class Rounds:
         if status is not None and status.living and status.run is not None:
             wanted = status.run.options.model_path or wanted
         return same_model(served, wanted)
+
+
+def _versions(scan: RootScan) -> list[tuple[str, int]]:
+    """What changes whenever anything about a dataset does."""
+    return [(dataset.folder, dataset.version) for dataset in scan.datasets]

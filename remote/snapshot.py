@@ -57,7 +57,7 @@ def _generator(parts: Parts) -> dict[str, Any]:
     said = status.progress
     return {
         **found,
-        "paused": said.get("paused") is True or parts.paused is True,
+        "paused": said.get("paused") is True,
         "draining": said.get("state") == "stopping",
         "in_work": [clean(name, 120) for name in parts.in_work],
         "rate_tokens_s": significant(number(said.get("rate_tokens_s")), 3),

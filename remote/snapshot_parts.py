@@ -23,7 +23,6 @@ class Parts:
     scan: RootScan | None = None
     plan: Plan | None = None
     generator: GeneratorStatus | None = None
-    paused: bool | None = None
     writers: Sequence[Mapping[str, Any]] = ()
     engine: Mapping[str, Any] | None = None
     gpus: Mapping[str, Any] | None = None
