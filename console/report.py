@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from console import text
-from console.trace_text import Span, TraceLine
+from console.styled import Span, TraceLine
 from remote.errors import OperatorError
 from remote.text import clean
 
