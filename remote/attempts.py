@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from remote.answers import Answer
+from remote.acceptance import Answer
 from remote.blame import MANY_TRIES, TRIES, Blame
 from remote.engine import EngineClient
 from remote.engine_errors import ContextLimit, EngineDown, EngineError, Permanent, Refused, Retryable
 from remote.gate import Gate
 from remote.inflight import InflightLog, make_rid
+from remote.limits import Limits
 from remote.suspects import CRASHES
 
 
@@ -73,7 +74,7 @@ class Backoff:
 
 
 class Attempts:
-    """Asks the engine for one run. `limit_of` gives the token limit for a prompt's length, 0 when it has no room."""
+    """Asks the engine for one run; `crashes` says how many crashes of the engine a prompt was part of."""
 
     def __init__(
         self,
@@ -106,8 +107,7 @@ class Attempts:
         folder: str,
         key: str,
         prompt_ids: Sequence[int],
-        limit_of: Callable[[int], int],
-        learn_context: Callable[[int], None],
+        limits: Limits,
         sent: Callable[[float, int], None],
         crashes_allowed: int = CRASHES,
     ) -> Answer:
@@ -125,7 +125,7 @@ class Attempts:
                 raise asyncio.CancelledError
             if self._crashes(prompt) >= crashes_allowed:
                 raise Suspected
-            limit = limit_of(len(prompt_ids))
+            limit = limits.of(len(prompt_ids))
             if limit < 1:
                 raise GivenUp("too-long", f"{len(prompt_ids)} prompt tokens leave no room in the context")
             attempt += 1
@@ -134,8 +134,8 @@ class Attempts:
                 return await self._once(Attempt(rid, prompt, folder, self._clock(), limit), key, prompt_ids, sent)
             except ContextLimit as error:
                 self.counters.note(error.kind)
-                learn_context(error.context_tokens)
-                if limit_of(len(prompt_ids)) >= limit:
+                limits.learn(error.context_tokens)
+                if limits.of(len(prompt_ids)) >= limit:
                     raise GivenUp("too-long", error.detail) from None
                 continue
             except EngineDown as error:

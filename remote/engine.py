@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from remote.answers import Acceptance, Answer, error_of
+from remote.acceptance import Acceptance, Answer, error_of
 from remote.engine_errors import EngineDown
 from remote.errors import OperatorError
 from remote.text import clean

@@ -25,6 +25,8 @@ class Run:
     options: Mapping[str, Any] = field(default_factory=dict)
     sampling: Mapping[str, Any] = field(default_factory=dict)
     sampling_source: str = ""
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    """`sampling_params` as every request had them; `sampling` holds the values that were chosen."""
     model_path: str | None = None
     engine_url: str | None = None
     engine_model_path: str | None = None
@@ -57,7 +59,7 @@ def record_start(layout: Layout, run: Run, starts: Mapping[str, int]) -> None:
             "event": "start",
             "at": run.at,
             "options": dict(run.options),
-            "sampling": {"values": dict(run.sampling), "source": run.sampling_source},
+            "sampling": {"values": dict(run.sampling), "source": run.sampling_source, "sent": dict(run.sent)},
             "model_path": run.model_path,
             "fingerprint": dict(run.fingerprint),
             "starts": dict(starts),
@@ -117,6 +119,7 @@ def _started(run_id: str, line: Mapping[str, Any]) -> Run:
         options=_object(line.get("options")),
         sampling=_object(sampling.get("values")),
         sampling_source=_text(sampling.get("source")) or "",
+        sent=_object(sampling.get("sent")),
         model_path=_text(line.get("model_path")),
         engine_url=_text(_object(line.get("options")).get("engine_url")),
         fingerprint=_object(line.get("fingerprint")),

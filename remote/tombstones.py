@@ -85,9 +85,11 @@ class Tombstones:
         self._known.setdefault(folder, {})[key] = stone
         return stone
 
-    def lift(self, folder: str, key: str) -> None:
-        """Take a tombstone back, because the prompt was answered after all. Raises OSError."""
-        if self._known.get(folder, {}).pop(key, None) is None:
-            return
+    def lift(self, folder: str, key: str) -> Tombstone | None:
+        """Take back and return the tombstone of a prompt that was answered after all, if it has one. Raises OSError."""
+        stone = self._known.get(folder, {}).pop(key, None)
+        if stone is None:
+            return None
         line = {"dataset": folder, "sample_id": key, "lifted": True, "at": time.time(), "run": self._run}
         append_line(self._path, line)
+        return stone

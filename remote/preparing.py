@@ -1,0 +1,98 @@
+"""Everything a run needs before it can say ready: model, tokenizer, sampling, what is on disk, and the plan made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from remote.admission import Track
+from remote.audit import read_hold
+from remote.engine import import_httpx
+from remote.errors import OperatorError
+from remote.layout import PROMPTS, Layout
+from remote.lengths import Lengths
+from remote.model import ModelFacts, Sampling, read_model, sampling_of
+from remote.options import Options
+from remote.plan import DatasetPlan, Plan
+from remote.planning import make_plan
+from remote.records import Rules
+from remote.render import Tokenizer, load_tokenizer
+from remote.run_settings import RunSettings
+from remote.sampling import explicit_sampling
+from remote.scan import DatasetScan, RootScan, Scanner
+from remote.sources import PromptSource
+from remote.surroundings import look_around
+from remote.text import clean
+from remote.tombstones import Tombstones
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The run, decided: `plan` in the order of the run; `sent` is what every request carries."""
+
+    options: Options
+    model: ModelFacts
+    tokenizer: Tokenizer | None
+    sampling: Sampling
+    sent: Mapping[str, Any]
+    scans: Mapping[str, DatasetScan]
+    plan: Plan
+
+    @property
+    def working(self) -> list[DatasetPlan]:
+        """The datasets that answers are generated for, B1 to B8."""
+        return [plan for plan in self.plan.datasets if plan.works]
+
+
+def prepare(layout: Layout, settings: RunSettings) -> Prepared:
+    """Read what is there and decide. Changes nothing. Raises OperatorError with what has to be done first.
+
+    The tokenizer is loaded only where something is to be generated.
+    """
+    options = settings.options
+    if options.read_only:
+        raise OperatorError("read-only", "generate changes files, and --read-only is on", "leave --read-only out")
+    _refuse_hold(layout, settings)
+    import_httpx()
+    model = read_model(options.model_path)
+    sampling = sampling_of(model, options)
+    sent = explicit_sampling(sampling, model)
+    scan = scan_now(layout, model)
+    plan, _states = make_plan(layout, scan, options, look_around(layout, options))
+    working = any(dataset.works for dataset in plan.datasets)
+    tokenizer = load_tokenizer(options) if working else None
+    return Prepared(options, model, tokenizer, sampling, sent, {item.folder: item for item in scan.datasets}, plan)
+
+
+def scan_now(layout: Layout, model: ModelFacts) -> RootScan:
+    """What is on disk at this moment, with the scanner's memory where there is one. Raises OperatorError."""
+    rules = Rules(model.vocab_size, model.eos_ids)
+    scanner = Scanner(layout.root, rules, layout.index_json if layout.state.is_dir() else None)
+    return scanner.poll()
+
+
+def _refuse_hold(layout: Layout, settings: RunSettings) -> None:
+    """A launch has asked the hold already; by hand it is asked here."""
+    hold = None if settings.launched or "hold" in settings.options.accept else read_hold(layout)
+    if hold is not None:
+        by = f" by {clean(hold.get('by'), 80)}" if hold.get("by") else ""
+        raise OperatorError(
+            "hold",
+            f"a hold{by} says that nothing be started: {clean(hold.get('reason'), 200)}",
+            "lift it, or --accept hold",
+        )
+
+
+def make_track(prepared: Prepared, plan: DatasetPlan) -> Track:
+    """A dataset as admission begins with it, with the lengths of its own records."""
+    lengths = Lengths(prepared.options.max_new_tokens, prepared.scans[plan.folder].answer_lengths())
+    return Track(plan.folder, plan.budget, plan.existing_tokens, plan.may_answer, lengths)
+
+
+def make_source(layout: Layout, prepared: Prepared, folder: str, tombstones: Tombstones) -> PromptSource:
+    """The prompts of a dataset that are still to be asked. Raises OperatorError when the file cannot be read."""
+    options = prepared.options
+    aside: frozenset[str] = frozenset() if options.retry_failed else frozenset(tombstones.of(folder))
+    answered = prepared.scans[folder].answered_ids()
+    return PromptSource(layout.folder(folder) / PROMPTS, answered, aside, options.shuffle)
