@@ -17,7 +17,8 @@ from remote.options import Options
 from remote.problems import Problem
 from remote.records import Rules
 from remote.scan import RootScan, Scanner
-from remote.snapshot import Parts, compose
+from remote.snapshot import compose
+from remote.snapshot_parts import Parts
 from remote.status import generator_status
 from remote.text import clean
 

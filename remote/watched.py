@@ -54,6 +54,8 @@ class Change(Enum):
     """What a look at the file found."""
 
     SAME = "same"
+    TOUCHED = "touched"
+    """Other times, the same content."""
     GREW = "grew"
     REREAD = "reread"
     GONE = "gone"
@@ -214,7 +216,9 @@ class WatchedFile:
             return Change.REREAD
         if before is not None and stamp.size > before.size:
             return Change.GREW
-        return Change.REREAD if taken else Change.SAME
+        if taken:
+            return Change.REREAD
+        return Change.SAME if stamp == before else Change.TOUCHED
 
     def _still_ours(self, fd: int, before: Stamp, now: Stamp) -> bool:
         """Whether the file still begins with the bytes that were taken in."""
