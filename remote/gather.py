@@ -121,7 +121,7 @@ def _tokenization(root: _Root, dataset: DatasetScan) -> Tokenization:
         rows=dataset.tokenized,
         stamps=stamps,
         pretokenized=dataset.kind == PRETOKENIZED_KIND,
-        untokenized=() if meta is not None else tuple(dataset.untokenized_ids()[:NAMED]),
+        untokenized=_untokenized(dataset) if meta is None else (),
         tokens=dataset.tokens or 0,
         refused=read_refused(root.layout, dataset.folder),
     )
@@ -134,6 +134,13 @@ def _tombstones(layout: Layout) -> Mapping[str, Mapping[str, Tombstone]]:
         return read_tombstones(layout)
     except OSError:
         return {}
+
+
+def _untokenized(dataset: DatasetScan) -> tuple[str, ...]:
+    """A few answers that have no row, by name. The ids are unpacked only where some are missing."""
+    if dataset.tokenized is None or dataset.tokenized >= dataset.answered:
+        return ()
+    return tuple(dataset.untokenized_ids()[:NAMED])
 
 
 def _runs(layout: Layout) -> list[Run]:
