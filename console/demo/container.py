@@ -32,6 +32,11 @@ from remote.text import clean
 START_LIMIT_S = 120.0
 ENGINE_LIMIT_S = 30.0
 UNUSED_LIMIT_S = 3600.0
+
+MEAN_TOKENS, SIGMA = 2_700.0, 0.6
+"""Lengths of the stand-in's answers: between the incident's datasets, whose means run from 900 to 5,000."""
+OLDER_CONCURRENCY = 1
+"""One at a time, so that the incident is still there when an operator has read what it is (20 minutes at speed 1)."""
 _SOURCES = Path(console.__file__).parent.parent
 
 
@@ -48,12 +53,13 @@ def start(
     speed: float = 1.0,
     seed: int = 1,
     unused_s: float = UNUSED_LIMIT_S,
-    older_script: bool = True,
+    bare: bool = False,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> DemoInfo:
     """The running demo, started in the state of the incident if there is none, or anew with `reset`.
 
-    `speed` multiplies the engine's tokens per second. Takes about ten seconds when it starts.
+    `speed` multiplies the engine's tokens per second; `bare` leaves the root empty, without data,
+    model and older script. Takes a few seconds when it starts.
     Raises OperatorError that says which part did not start.
     """
     folder = state_dir or demo_state.default_folder()
@@ -63,8 +69,8 @@ def start(
     stop(folder)
     demo_state.claim(folder)
     arguments = ["--state-dir", str(folder), "--speed", str(speed), "--seed", str(seed), "--unused-s", str(unused_s)]
-    if not older_script:
-        arguments.append("--no-older-script")
+    if bare:
+        arguments.append("--bare")
     log = os.open(folder / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         daemon = subprocess.Popen(
@@ -126,12 +132,12 @@ def stop(state_dir: Path | None = None) -> bool:
 class _Daemon:
     """The container's own process: starts the parts one after the other, then waits to be stopped or forgotten."""
 
-    def __init__(self, folder: Path, speed: float, seed: int, unused_s: float, older_script: bool) -> None:
+    def __init__(self, folder: Path, speed: float, seed: int, unused_s: float, bare: bool) -> None:
         self._folder = folder
         self._speed = speed
         self._seed = seed
         self._unused_s = unused_s
-        self._older_script = older_script
+        self._bare = bare
         self._inside = folder / "container"
         self._root = self._inside / "data" / "eagle3" / "synth_100k" / "prepared"
         self._model = self._inside / "models" / "stand-in"
@@ -152,11 +158,12 @@ class _Daemon:
 
         try:
             self._make_folders()
-            self._tell({"stage": "making the incident's data"})
-            await asyncio.to_thread(self._make_data)
+            if not self._bare:
+                self._tell({"stage": "making the incident's data"})
+                await asyncio.to_thread(self._make_data)
             self._tell({"stage": "starting the stand-in engine"})
             engine_url = await asyncio.to_thread(self._start_engine)
-            if self._older_script:
+            if not self._bare:
                 self._start_older_script(engine_url)
             self._tell({"stage": "starting the SSH server"})
             server = DemoServer(self._key("host_key"), self._key("client_key"), self._environment(), self._home)
@@ -231,7 +238,8 @@ class _Daemon:
         script = self._work / "run_inference.py"
         shutil.copy(older_script.__file__, script)
         words = [sys.executable, str(script), "--root", str(self._root), "--engine-url", engine_url]
-        self._spawn("older_script", [*words, "--max-samples", str(data.MAX_SAMPLES)], cwd=self._work)
+        words += ["--max-samples", str(data.MAX_SAMPLES), "--concurrency", str(OLDER_CONCURRENCY)]
+        self._spawn("older_script", words, cwd=self._work)
 
     def _spawn(
         self, name: str, words: list[str], *, stdout: int | None = None, cwd: Path | None = None, **more: str
@@ -298,10 +306,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--speed", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--unused-s", type=float, default=UNUSED_LIMIT_S)
-    parser.add_argument("--no-older-script", dest="older_script", action="store_false")
+    parser.add_argument("--bare", action="store_true")
     args = parser.parse_args(argv)
     os.umask(0o077)
-    daemon = _Daemon(args.state_dir, args.speed, args.seed, args.unused_s, args.older_script)
+    daemon = _Daemon(args.state_dir, args.speed, args.seed, args.unused_s, args.bare)
     try:
         asyncio.run(daemon.run())
     except OperatorError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from console import link
 from console.link_errors import AgentDied, LinkError, LinkLost
 from console.pipe import AgentPipe
 from tests.link.conftest import Connect
@@ -52,7 +53,10 @@ async def test_a_session_that_is_ended_over_there(number: signal.Signals, folder
             await asyncio.to_thread(wait_until_gone, pipe.ready["pid"])
 
 
-async def test_a_frozen_server_is_noticed_and_never_waited_for(folder: Path, connected: Connect) -> None:
+async def test_a_frozen_server_is_noticed_and_never_waited_for(
+    folder: Path, connected: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "KEEPALIVE_S", 0.5)
     with sshd(folder) as server:
         async with connected(server.target()) as other, connected(server.target()) as pipe:
             for pid in server.sessions():
