@@ -6,9 +6,12 @@ order that nothing be started; `acks.json` the alerts that somebody has taken no
 
 from __future__ import annotations
 
+import functools
 import itertools
+import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from remote.appended import append_line, read_backwards
@@ -68,13 +71,23 @@ def record(
 
 
 def read(layout: Layout, limit: int) -> list[dict[str, Any]]:
-    """The last `limit` entries, newest first; damaged lines are passed over. Raises OperatorError("audit")."""
+    """The last `limit` entries, newest first; damaged lines are passed over. Raises OperatorError("audit").
+
+    Looking again costs a `stat` while nothing was added: entries hold whole plans, and the agent looks often.
+    """
+    path = str(layout.audit_jsonl)
     try:
-        return list(itertools.islice(read_backwards(layout.audit_jsonl), max(0, limit)))
+        found = os.stat(path)
+        return list(_read(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, max(0, limit)))
+    except FileNotFoundError:
+        return []
     except OSError as error:
-        raise OperatorError(
-            "audit", f"cannot read {layout.audit_jsonl}: {error.strerror}", "check its permissions"
-        ) from None
+        raise OperatorError("audit", f"cannot read {path}: {error.strerror}", "check its permissions") from None
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: str, _dev: int, _ino: int, _size: int, _mtime_ns: int, limit: int) -> tuple[dict[str, Any], ...]:
+    return tuple(itertools.islice(read_backwards(Path(path)), limit))
 
 
 def last(layout: Layout, *actions: str) -> dict[str, Any] | None:

@@ -148,7 +148,7 @@ class LeftAlone:
         }
 
 
-_NO_MATTER = frozenset({"accept", "drain_s", "price_per_hour", "read_only"})
+_NO_MATTER = frozenset({"accept", "drain_s", "notify", "price_per_hour", "read_only"})
 """Options in which two runs may differ and still do the same."""
 
 

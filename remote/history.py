@@ -52,6 +52,6 @@ def append_history(layout: Layout, row: Mapping[str, Any]) -> None:
 def read_history(layout: Layout, since: float) -> list[dict[str, Any]]:
     """The rows after `since` (Unix seconds), oldest first, the newest `MAX_ROWS` at most. Raises OSError."""
     newer = itertools.takewhile(
-        lambda row: (number(row.get("at")) or 0.0) > since, read_backwards(layout.history_jsonl)
+        lambda row: (number(row.get("at")) or since + 1) > since, read_backwards(layout.history_jsonl)
     )
     return list(itertools.islice(newer, MAX_ROWS))[::-1]

@@ -53,10 +53,14 @@ def read_stat(pid: int) -> Stat | None:
     left, _, right = raw.rpartition(b")")
     fields = right.split()
     try:
+        state = fields[0].decode("ascii")
+        if state in _DEAD and int(fields[17]) > 1:
+            # The main thread has ended and others have not (a killed process is so for a moment): its files are open.
+            state = "R"
         return Stat(
             pid=pid,
             comm=left.partition(b"(")[2].decode("utf-8", "replace"),
-            state=fields[0].decode("ascii"),
+            state=state,
             ppid=int(fields[1]),
             session=int(fields[3]),
             start_ticks=int(fields[19]),

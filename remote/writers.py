@@ -152,7 +152,7 @@ def _names(words: Iterable[str], cwd: str | None, root: str) -> bool:
         return True
     for word in words:
         value = word.partition("=")[2] if word.startswith("-") else word
-        if not value or ("/" not in value and value not in (".", "..")):
+        if not value:
             continue
         path = os.path.realpath(os.path.join(cwd or "/", value))
         if path == root or path.startswith(root + "/"):

@@ -74,7 +74,9 @@ def test_a_name_with_parentheses_and_blanks_does_not_shift_the_fields(tmp_path: 
         assert (stat.comm, stat.ppid, stat.session) == (") R 1 (", os.getpid(), child.pid)
 
 
-@pytest.mark.parametrize("junk", [None, 3, [], {}, {"pid": True}, {"pid": 1, "start_ticks": "x", "boot_id": "", "pid_ns": ""}])
+@pytest.mark.parametrize(
+    "junk", [None, 3, [], {}, {"pid": True}, {"pid": 1, "start_ticks": "x", "boot_id": "", "pid_ns": ""}]
+)
 def test_what_is_no_identity_is_none(junk: object) -> None:
     assert Identity.from_json(junk) is None
 

@@ -17,7 +17,7 @@ from remote.errors import OperatorError
 from remote.identity import alive, identify
 from remote.launch import Launched, launch
 from remote.layout import Layout
-from remote.lock import RunLock, is_held
+from remote.lock import is_held
 from remote.members import find_members
 from remote.options import Budget, Options
 from remote.runfile import read_run
@@ -64,7 +64,9 @@ def test_the_generator_is_alone_in_its_session_and_holds_nothing_of_the_launcher
         pipes = [target for target in targets.values() if target.startswith(("pipe:", "/dev/pts", "socket:"))]
         # The supervisor wakes itself through a pipe of its own, both ends; the generator has none at all.
         assert len(pipes) == (2 if pid == launched.supervisor_pid else 0), targets
-        ignored = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigIgn"))
+        ignored = next(
+            line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigIgn")
+        )
         assert int(ignored.split()[1], 16) & (1 << (signal.SIGHUP - 1)), "a hang-up ends nothing"
         assert str(layout.run_lock) in targets.values()
         assert os.readlink(f"/proc/{pid}/cwd") == "/"
@@ -117,7 +119,9 @@ def test_one_that_dies_before_it_is_ready_is_quoted(layout: Layout) -> None:
 def test_a_python_that_cannot_be_started_is_named(layout: Layout, python: str) -> None:
     with pytest.raises(OperatorError) as refused:
         launch(layout, Options(root=str(layout.root)), [python, "-B", "x"], {}, BY, LIMIT_S)
-    assert refused.value.code == "cannot-start" and python in refused.value.message and "--python" in refused.value.remedy
+    assert (
+        refused.value.code == "cannot-start" and python in refused.value.message and "--python" in refused.value.remedy
+    )
     until(lambda: not is_held(layout))
     assert generator_status(layout).exit["reason"] == "not-started"  # type: ignore[index]
 
@@ -178,7 +182,16 @@ def test_two_at_the_same_moment_are_one(tmp_path: Path, count: int) -> None:
 
 
 def test_by_hand_it_works_the_same(layout: Layout, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "remote", "launch", "--root", str(layout.root), "--python", str(fake_python(tmp_path))]
+    argv = [
+        sys.executable,
+        "-m",
+        "remote",
+        "launch",
+        "--root",
+        str(layout.root),
+        "--python",
+        str(fake_python(tmp_path)),
+    ]
     done = subprocess.run([*argv, "--json"], capture_output=True, text=True, cwd=REPO, timeout=60)
     assert done.returncode == 0 and done.stderr == ""
     launched = Launched.from_json(json.loads(done.stdout))
@@ -189,7 +202,16 @@ def test_by_hand_it_works_the_same(layout: Layout, tmp_path: Path) -> None:
 
 
 def test_a_launcher_that_is_killed_does_not_take_the_run_with_it(layout: Layout, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "remote", "launch", "--root", str(layout.root), "--python", str(fake_python(tmp_path, "mute"))]
+    argv = [
+        sys.executable,
+        "-m",
+        "remote",
+        "launch",
+        "--root",
+        str(layout.root),
+        "--python",
+        str(fake_python(tmp_path, "mute")),
+    ]
     with process(*argv, cwd=REPO) as child:
         until(lambda: layout.run_json.exists() and (run := read_run(layout)) is not None and run.generator is not None)
         child.kill()

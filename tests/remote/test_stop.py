@@ -57,7 +57,9 @@ def test_a_deaf_generator_is_killed_in_the_end(layout: Layout) -> None:
     launched = launch_fake(layout, "deaf")
     stopped = stop_run(layout, "drain", 0.2, launched.identity, BY, patience_s=0.2)
     assert stopped.done and stopped.exit is not None
-    assert stopped.exit["signal"] == signal.SIGKILL and "killed on request (drain by ann@laptop)" in stopped.exit["detail"]
+    assert (
+        stopped.exit["signal"] == signal.SIGKILL and "killed on request (drain by ann@laptop)" in stopped.exit["detail"]
+    )
     sent = [line.split("sent ")[1].split()[0] for line in layout.run_log.read_text().splitlines() if "sent SIG" in line]
     assert sent == ["SIGTERM", "SIGTERM", "SIGTERM", "SIGKILL"]
 
@@ -65,7 +67,9 @@ def test_a_deaf_generator_is_killed_in_the_end(layout: Layout) -> None:
 def test_a_drain_that_takes_too_long_for_somebody_is_overtaken(layout: Layout) -> None:
     launched = launch_fake(layout, "slow=600")
     answers = []
-    waiting = threading.Thread(target=lambda: answers.append(stop_run(layout, "drain", 600, launched.identity, "ann@laptop")))
+    waiting = threading.Thread(
+        target=lambda: answers.append(stop_run(layout, "drain", 600, launched.identity, "ann@laptop"))
+    )
     waiting.start()
     until(lambda: "stopping: drain" in layout.run_log.read_text())
     forced = stop_run(layout, "force", 0, launched.identity, "bob@desk")

@@ -3,7 +3,7 @@
 Run as `fake_generator.py [BEHAVIOUR…] generate --run R --root DIR`; behaviours are words before `generate`:
 `refuse` says an error instead of ready, `mute` never says anything, `crash` dies before it is ready, `ends` is done at
 once after ready, `deaf` ignores TERM and INT, `child` leaves a grandchild that called setsid and ignores TERM,
-`exit=N` ends with that code when stopped, `slow=S` takes S seconds to stop.
+`eats` takes memory until it is stopped, `exit=N` ends with that code when stopped, `slow=S` takes S seconds to stop.
 """
 
 import json
@@ -51,7 +51,9 @@ def main() -> int:
         return 1
     if "child" in settings:
         code = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
-        child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE, pass_fds=(lock,))
+        child = subprocess.Popen(
+            [sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE, pass_fds=(lock,)
+        )
         assert child.stdout is not None
         child.stdout.readline()
     if "mute" not in settings:
@@ -59,7 +61,10 @@ def main() -> int:
         ready.close()
     if "ends" in settings:
         return 0
+    hoard = []
     while not asked:
+        if "eats" in settings:
+            hoard.append(b"x" * (8 << 20))
         signal.sigtimedwait([], 0.1) if "deaf" in settings else time.sleep(0.05)
     print("stopping:", asked[0], flush=True)
     time.sleep(float(settings.get("slow", 0)))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from remote.errors import OperatorError
@@ -100,10 +100,8 @@ def process(*argv: str, ready: bool = False, **more: object) -> Iterator[subproc
             assert child.stdout.readline()
         yield child
     finally:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         child.wait()
         if child.stdout is not None:
             child.stdout.close()
