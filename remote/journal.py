@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
-from remote.layout import Layout, fsync_folder
+from remote.layout import fsync_folder
 from remote.tail import TailRepair, repair_tail
 from remote.text import clean
 
@@ -176,23 +173,6 @@ class Journal:
         except OSError:
             return f"half a line ({written} bytes) is left at its end; the next start sets it aside"
         return f"half a line ({written} bytes) is left among another writer's lines"
-
-
-def append_value(path: Path, value: Mapping[str, Any], torn_folder: Path) -> TailRepair:
-    """Append one JSON object to a file of lines, durably. Raises OperatorError."""
-    line = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace") + b"\n"
-    with Journal(path, torn_folder) as journal:
-        journal.append(line)
-        return journal.repair
-
-
-def append_run(layout: Layout, entry: Mapping[str, Any]) -> None:
-    """Append an entry to `runs.jsonl`: a run's settings, engine, and byte range per dataset. Raises OperatorError."""
-    try:
-        layout.make_state()
-    except OSError as error:
-        raise _disk(f"{clean(layout.state)} cannot be made", error) from error
-    append_value(layout.runs_jsonl, entry, layout.torn)
 
 
 _REMEDIES = {

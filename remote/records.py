@@ -10,8 +10,7 @@ every other line takes the way below, so the verdicts are the same with and with
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -83,24 +82,6 @@ def read_record(line: bytes, rules: Rules | None = None) -> Record | None:
     if verdict.sample_id is None or verdict.finish is None or verdict.kind == UNUSABLE:
         return None
     return Record(verdict.sample_id, ids, verdict.prompt_tokens, verdict.finish)
-
-
-def record_line(sample_id: str | int, output_ids: Sequence[int], prompt_tokens: int, finish: str) -> bytes:
-    """The line that we write for an answer, with its newline: five fields, valid by the rules.
-
-    `sample_id` as the prompt has it. Raises ValueError for what we never write (no ids,
-    another finish than `stop` or `length`).
-    """
-    if not output_ids or finish not in OUR_FINISHES:
-        raise ValueError(f"no record of ours: {len(output_ids)} ids, finish {finish!r}")
-    head = json.dumps(sample_id, ensure_ascii=False)
-    # The list's repr is its JSON but for the blanks, and comes three times faster than json.dumps.
-    ids = str(list(output_ids)).replace(" ", "")
-    line = (
-        f'{{"sample_id":{head},"output_ids":{ids},"prompt_tokens":{int(prompt_tokens)},'
-        f'"completion_tokens":{len(output_ids)},"finish_reason":"{finish}"}}\n'
-    )
-    return line.encode("utf-8")
 
 
 @lru_cache(maxsize=16)

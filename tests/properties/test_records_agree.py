@@ -8,8 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from remote.acceptance import Answer
 from remote.jsonlines import BadJson, strict_loads
-from remote.records import UNUSABLE, VALID, Rules, judge_for, plain_judge, read_record, record_line
+from remote.lines import record_line
+from remote.prompts import Prompt
+from remote.records import UNUSABLE, VALID, Rules, judge_for, plain_judge, read_record
 
 RULES = Rules(vocab_size=1000, eos_ids=frozenset({7, 999}))
 FAST = judge_for(RULES)
@@ -133,7 +136,7 @@ def test_usable_means_strict_json_with_integer_ids_in_the_vocabulary(line: bytes
     st.sampled_from(["stop", "length"]),
 )
 def test_what_we_write_is_valid_and_reads_back(one: str | int, output_ids: list[int], prompt: int, word: str) -> None:
-    line = record_line(one, output_ids, prompt, word)
+    line = record_line(Prompt(one, str(one), "prompt"), Answer(output_ids, prompt, word, None, None))
     verdict, read = FAST(line)
     assert verdict.kind == VALID and read == output_ids
     assert (verdict.sample_id, verdict.prompt_tokens, verdict.finish) == (str(one), prompt, word)
