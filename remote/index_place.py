@@ -6,7 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from remote.layout import Layout
+from remote.layout import Layout, write_whole
 from remote.stage0 import cache_places
 
 
@@ -15,8 +15,20 @@ def index_place(layout: Layout, read_only: bool) -> Path | None:
 
     `read_only` keeps even an existing `.eagle3` untouched: nothing is written under the root then.
     """
-    if not read_only and layout.state.is_dir() and os.access(layout.state, os.W_OK):
-        return Path(layout.index_json)
+    cached = _cached(layout)
+    if read_only or not layout.state.is_dir() or not os.access(layout.state, os.W_OK):
+        return cached
+    here = Path(layout.index_json)
+    if cached is not None and cached.is_file() and not here.exists():
+        # The first launch made `.eagle3`: what was remembered until then moves in.
+        try:
+            write_whole(here, cached.read_bytes())
+        except OSError:
+            return cached
+    return here
+
+
+def _cached(layout: Layout) -> Path | None:
     name = hashlib.sha256(os.fsencode(os.path.realpath(layout.root))).hexdigest()[:16]
     for place in cache_places(os.environ, os.getuid()):
         folder = Path(place)

@@ -52,7 +52,7 @@ class Rounds:
         self._scanner: Scanner | None = None
         self._scan = Watch("datasets", self._look_at_data, 0.7, 30.0, on_news)
         self._status = Watch("generator", lambda: generator_status(self.layout), 1.0, 10.0, on_news)
-        self._writers = Watch("writers", lambda: find_writers(self.layout), 3.0, 20.0, on_news)
+        self._writers = Watch("writers", self._look_for_writers, 3.0, 20.0, on_news)
         self._plan = Watch("plan", self._look_ahead, 2.0, 20.0, on_news)
         self._hold = Watch(
             "hold", lambda: (audit.read_hold(self.layout), audit.read_acks(self.layout)), 2.0, 10.0, on_news
@@ -113,7 +113,8 @@ class Rounds:
             self.layout,
             options,
             status=self._status.value or self.status(),
-            writers=writers if writers is not None else self._writers.value or find_writers(self.layout),
+            # Only what is known already: a look that hangs must not take the plan with it.
+            writers=writers if writers is not None else self._writers.value or (),
             gpus=len(rows) if rows is not None else None,
             engine=self.engine.facts(),
         )
@@ -137,6 +138,12 @@ class Rounds:
         self._scanner.background(VERIFY_BYTES)
         if time.monotonic() - self._saved_s > SAVE_EVERY_S:
             self._save(self._scanner)
+        return found
+
+    def _look_for_writers(self) -> list[Writer]:
+        before, found = self._writers.value, find_writers(self.layout)
+        if before is None or [one.identity for one in before] != [one.identity for one in found]:
+            self._plan.nudge()
         return found
 
     def _rules(self) -> Rules:

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import os
 import re
+import stat
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -106,6 +107,9 @@ def read_script(path: str | None, code: str | None = None) -> Script | None:
     try:
         found = os.stat(path)
     except OSError:
+        return Script(clean(path, 500), None, None)
+    if not stat.S_ISREG(found.st_mode):
+        # A shell may read its script from a pipe: opening that would wait for ever, or take its words away.
         return Script(clean(path, 500), None, None)
     return _read(path, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
 
