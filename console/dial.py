@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 import errno
 import socket
+import threading
+from typing import Any
 
 from console.link_errors import ConnectTimeout, HostNotFound, LinkError, ProxyFailed, Refused, Unreachable
 from console.pipe import Noise
 from console.sshconfig import Hop
 
+_Address = tuple[int, int, int, str, Any]
 _FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
@@ -22,9 +25,7 @@ async def dial(hop: Hop, limit_s: float) -> socket.socket:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(limit_s):
-            found = await loop.getaddrinfo(
-                hop.host, hop.port, family=_FAMILIES.get(hop.family, socket.AF_UNSPEC), type=socket.SOCK_STREAM
-            )
+            found = await _look_up(hop)
     except socket.gaierror as error:
         raise HostNotFound(hop.host, str(error.strerror or error)) from None
     except (TimeoutError, UnicodeError):
@@ -44,6 +45,35 @@ async def dial(hop: Hop, limit_s: float) -> socket.socket:
             failures.append(_reason(hop, error, limit_s))
     # A refusal says more than a silence: the host is there.
     raise next((one for one in failures if isinstance(one, Refused)), failures[0])
+
+
+async def _look_up(hop: Hop) -> list[_Address]:
+    """The addresses of the hop's name, asked for in a thread that nobody waits for.
+
+    The loop's own look-up runs in a pool that is waited for at exit, and a name service that hangs
+    would keep the console from quitting.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[_Address]] = loop.create_future()
+
+    def settle(found: list[Any] | None, error: Exception | None) -> None:
+        if not answer.done():
+            answer.set_exception(error) if error is not None else answer.set_result(found or [])
+
+    def ask() -> None:
+        family = _FAMILIES.get(hop.family, socket.AF_UNSPEC)
+        found: list[Any] | None = None
+        failure: Exception | None = None
+        try:
+            found = socket.getaddrinfo(hop.host, hop.port, family, socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            failure = error
+        # The loop may have been closed meanwhile.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, found, failure)
+
+    threading.Thread(target=ask, name="name service", daemon=True).start()
+    return await answer
 
 
 def _reason(hop: Hop, error: OSError | TimeoutError, limit_s: float) -> LinkError:

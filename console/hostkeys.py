@@ -29,7 +29,7 @@ def host_pattern(host: str, port: int) -> str:
 def pin_file(folder: Path, target_name: str) -> Path:
     """Our own known hosts file of one target: keys are pinned per profile, since rented addresses change hands."""
     safe = re.sub(r"[^A-Za-z0-9_.-]+", "_", target_name).strip("._") or "target"
-    if safe != target_name:
+    if safe != target_name or len(safe) > 60:
         safe = f"{safe[:60]}-{hashlib.sha256(target_name.encode()).hexdigest()[:8]}"
     return folder / "known_hosts.d" / safe
 
@@ -147,6 +147,8 @@ def pin(file: Path, key_line: str) -> None:
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         old = file.read_text("utf-8") if file.exists() else ""
+        if old and not old.endswith("\n"):
+            old += "\n"
         if line not in old:
             write_whole(Path(os.path.realpath(file)), (old + line).encode(), 0o600)
     except (OSError, UnicodeDecodeError) as error:

@@ -24,6 +24,7 @@ from console.bootstrap import COMMAND, start_agent
 from console.dial import Proxy, dial
 from console.link_errors import (
     ChannelRefused,
+    HostCertificateInvalid,
     HostKeyRevoked,
     HostKeyUnknown,
     LinkError,
@@ -46,7 +47,12 @@ from remote.text import clean
 
 log = logging.getLogger("eagle3.link")
 
+logging.getLogger("asyncssh").addHandler(logging.NullHandler())
+logging.getLogger("asyncssh").propagate = False
+"""What it logs is for a transcript; on the operator's terminal it would be drawn over."""
+
 DIAL_LIMIT_S = 10.0
+LONGEST_DIAL_S = 60.0
 GREET_LIMIT_S = 10.0
 """Longest silence of a server that took the connection."""
 LOGIN_LIMIT_S = 90.0
@@ -237,7 +243,8 @@ class _Opening(asyncssh.SSHClient):
     def __init__(self, hop: Hop, pins: Path, ask: Ask | None, on_stage: Stage, link: _Link, via: str) -> None:
         self._hop = hop
         self._pins = pins
-        self._keys = LoginKeys(hop, _Loader(), ask)
+        self._loader = _Loader()
+        self._keys = LoginKeys(hop, self._loader, ask)
         self._on_stage = on_stage
         self._link = link
         self._via = via
@@ -245,13 +252,24 @@ class _Opening(asyncssh.SSHClient):
         self._deadline: asyncio.Timeout | None = None
         self._hint: asyncio.TimerHandle | None = None
         self._shown: asyncssh.SSHKey | None = None
+        self._certified = True
         self._name = hop.host_key_alias or hostkeys.host_pattern(hop.host, hop.port)
         self._known = hostkeys.known_keys([str(pins), *hop.known_hosts], self._name)
 
     async def open(self) -> asyncssh.SSHClientConnection:
         """The open connection. Raises a LinkError."""
+        try:
+            return await self._once()
+        except _CertificateUnknown:
+            # Signed by an authority that is not ours: as ssh does, look at the plain key instead.
+            self._certified = False
+            return await self._once()
+        finally:
+            self._loader.close()
+
+    async def _once(self) -> asyncssh.SSHClientConnection:
         hop = self._hop
-        dial_s = min(hop.connect_timeout_s or DIAL_LIMIT_S, 60.0)
+        self._phase = "greet"
         self._on_stage(f"connecting to {hop.where}")
         proxy: Proxy | None = None
         where_from: dict[str, Any]
@@ -262,13 +280,14 @@ class _Opening(asyncssh.SSHClient):
             self._link.proxies.append(proxy)
             where_from = {"sock": proxy.sock}
         else:
-            where_from = {"sock": await dial(hop, dial_s)}
+            where_from = {"sock": await dial(hop, min(hop.connect_timeout_s or DIAL_LIMIT_S, LONGEST_DIAL_S))}
         try:
             async with asyncio.timeout(GREET_LIMIT_S) as self._deadline:
                 return await asyncssh.connect(
                     hop.host, hop.port, client_factory=lambda: self, **where_from, **self._options()
                 )
         except (TimeoutError, OSError, asyncssh.Error, ValueError) as error:
+            log.debug("%s: %s %s", hop.where, type(error).__name__, error)
             raise self._explain(error, await proxy.why() if proxy else "") from None
         finally:
             if self._hint is not None:
@@ -291,7 +310,7 @@ class _Opening(asyncssh.SSHClient):
             "host_key_alias": hop.host_key_alias,
             "server_host_key_algs": host_key_algorithms(
                 [name.decode() for key in trusted if key for name in key.sig_algorithms],
-                bool(authorities),
+                bool(authorities) and self._certified,
                 hop.host_key_algorithms,
             ),
             "client_keys": None,
@@ -328,8 +347,12 @@ class _Opening(asyncssh.SSHClient):
             loop = asyncio.get_running_loop()
             assert self._deadline is not None
             self._deadline.reschedule(loop.time() + LOGIN_LIMIT_S)
-            self._hint = loop.call_later(TOUCH_HINT_S, self._on_stage, "waiting for the key: touch or confirm it")
+            self._hint = loop.call_later(TOUCH_HINT_S, self._hint_at_touch)
         return await self._keys.next()
+
+    def _hint_at_touch(self) -> None:
+        if not self._keys.asking:
+            self._on_stage("waiting for the key: touch or confirm it")
 
     # What its exceptions mean.
 
@@ -363,16 +386,32 @@ class _Opening(asyncssh.SSHClient):
 
     def _key_refused(self, error: asyncssh.HostKeyNotVerifiable) -> LinkError:
         where, key = self._hop.where, self._shown
-        if key is None:
-            # A revoked key, or a certificate that is not valid, never reaches our callback.
-            revoked = [known for known in self._known if known.marker == "revoked"]
-            return HostKeyRevoked(where, revoked[0].fingerprint if revoked else _say(error))
-        line = key.export_public_key("openssh").decode()
-        return hostkeys.verdict(where, self._name, self._known, line, self._pins)
+        if key is not None:
+            line = key.export_public_key("openssh").decode()
+            return hostkeys.verdict(where, self._name, self._known, line, self._pins)
+        # A revoked key, or a certificate that is not valid, never reaches our callback.
+        if "revoked" in _say(error).lower():
+            revoked = [known.fingerprint for known in self._known if known.marker == "revoked"]
+            return HostKeyRevoked(where, ", ".join(revoked) or _say(error))
+        if self._certified and "not trusted" in _say(error).lower():
+            raise _CertificateUnknown
+        return HostCertificateInvalid(where, _say(error))
+
+
+class _CertificateUnknown(Exception):
+    """The host showed a certificate of an authority that is not trusted here."""
 
 
 class _Loader:
     """What asyncssh does with keys, with its exceptions told apart."""
+
+    def __init__(self) -> None:
+        self._agents: list[asyncssh.SSHAgentClient] = []
+
+    def close(self) -> None:
+        """Let the agents go."""
+        for agent in self._agents:
+            agent.close()
 
     def load(self, path: str, passphrase: str | None, certificates: Sequence[str]) -> list[Any]:
         present = [name for name in certificates if os.path.exists(name)]
@@ -393,6 +432,7 @@ class _Loader:
 
     async def agent(self, socket: str) -> list[Any]:
         client = await asyncssh.connect_agent(socket)
+        self._agents.append(client)
         return list(await client.get_keys())
 
 

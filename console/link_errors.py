@@ -141,6 +141,17 @@ class HostKeyRevoked(LinkError):
         )
 
 
+class HostCertificateInvalid(LinkError):
+    """The host showed a certificate of a trusted authority that does not hold."""
+
+    def __init__(self, host: str, why: str) -> None:
+        super().__init__(
+            "host-certificate",
+            f"the host certificate of {host} is not valid ({clean(why, 160)})",
+            "have it renewed by whoever runs this host; nothing was sent",
+        )
+
+
 class NotLetIn(LinkError):
     """The server took none of our keys."""
 

@@ -99,8 +99,8 @@ async def connect_local(
         raise OperatorError("no-shell", f"/bin/sh cannot be started here: {error.strerror}") from None
     try:
         wanted = python or sys.executable
-        shipped = shipped or await asyncio.to_thread(package)
-        return await start_agent(channel, shipped, python=wanted, arguments=arguments, on_stage=on_stage)
+        parcel = await asyncio.to_thread(package) if shipped is None else shipped
+        return await start_agent(channel, parcel, python=wanted, arguments=arguments, on_stage=on_stage)
     except BaseException:
         await channel.close()
         raise

@@ -50,6 +50,8 @@ class LoginKeys:
         self.tried: list[str] = []
         self.locked: PassphraseNeeded | None = None
         """The last key that could not be used for want of its passphrase."""
+        self.asking = False
+        """A person is being asked just now."""
         self._hop = hop
         self._loader = loader
         self._ask = ask
@@ -113,7 +115,11 @@ class LoginKeys:
         self.locked = PassphraseNeeded(path)
         for _ in range(PASSPHRASE_TRIES if self._ask is not None else 0):
             assert self._ask is not None
-            passphrase = await self._ask("passphrase", path)
+            self.asking = True
+            try:
+                passphrase = await self._ask("passphrase", path)
+            finally:
+                self.asking = False
             if not passphrase:
                 return
             try:

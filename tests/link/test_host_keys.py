@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from console import link
-from console.link_errors import HostKeyChanged, HostKeyRevoked, HostKeyUnknown
+from console.link_errors import HostCertificateInvalid, HostKeyChanged, HostKeyRevoked, HostKeyUnknown
 from console.ship import Package
 from console.target import Target
 from tests.link.conftest import Connect
@@ -121,3 +121,34 @@ async def test_host_key_alias_names_the_entry(server: Server, connected: Connect
     target = replace(server.target(), known_hosts=str(known), ssh_options=("HostKeyAlias=the-alias",))
     async with connected(target):
         pass
+
+
+async def test_a_certificate_of_another_authority_leaves_the_plain_key_to_count(
+    folder: Path, tmp_path: Path, connected: Connect, shipped: Package
+) -> None:
+    needs("sshd", "ssh")
+    theirs, ours = keygen(tmp_path / "theirs"), keygen(tmp_path / "ours")
+    with sshd(folder) as plain:
+        tool("ssh-keygen", "-q", "-s", str(theirs), "-I", "host", "-h", "-n", "127.0.0.1", f"{plain.host_key}.pub")
+        with sshd(folder, [f"HostKey {plain.host_key}", f"HostCertificate {plain.host_key}-cert.pub"]) as certified:
+            known = tmp_path / "known"
+            known.write_text(f"@cert-authority * {ours.with_suffix('.pub').read_text()}")
+            await unknown(replace(certified.target(), known_hosts=str(known)), shipped)
+            key = plain.host_key.with_suffix(".pub").read_text()
+            with known.open("a") as more:
+                more.write(f"[127.0.0.1]:{certified.port} {key}")
+            async with connected(replace(certified.target(), known_hosts=str(known))):
+                pass
+
+
+async def test_a_certificate_that_has_run_out_is_named(folder: Path, tmp_path: Path, shipped: Package) -> None:
+    needs("sshd", "ssh")
+    ours = keygen(tmp_path / "ours")
+    with sshd(folder) as plain:
+        words = ["-I", "host", "-h", "-n", "127.0.0.1", "-V", "20200101:20200102", f"{plain.host_key}.pub"]
+        tool("ssh-keygen", "-q", "-s", str(ours), *words)
+        with sshd(folder, [f"HostKey {plain.host_key}", f"HostCertificate {plain.host_key}-cert.pub"]) as certified:
+            known = tmp_path / "known"
+            known.write_text(f"@cert-authority *,[127.0.0.1]:* {ours.with_suffix('.pub').read_text()}")
+            with pytest.raises(HostCertificateInvalid):
+                await link.connect(replace(certified.target(), known_hosts=str(known)), shipped=shipped)

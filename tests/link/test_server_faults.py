@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -157,3 +159,16 @@ async def test_a_server_too_busy_to_greet(folder: Path, shipped: Package) -> Non
         writer.close()
     assert isinstance(error, NotSsh)
     assert "overloaded" in str(error) and not error.permanent
+
+
+def test_a_name_service_that_hangs_keeps_nobody_from_quitting() -> None:
+    code = (
+        "import asyncio, socket, threading\n"
+        "socket.getaddrinfo = lambda *rest: threading.Event().wait()\n"
+        "from console import link\nfrom console.target import Target\n"
+        "link.DIAL_LIMIT_S = 0.3\n"
+        "try:\n    asyncio.run(link.connect(Target('x', host='slow.example', config_file='/dev/null')))\n"
+        "except link.LinkError as error:\n    print(error.code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
+    assert done.stdout.strip() == "host-not-found", done.stderr
