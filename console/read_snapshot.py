@@ -66,6 +66,8 @@ def _order(row: Dataset) -> tuple[int, str]:
 
 
 def _dataset(folder: str, row: Fields) -> Dataset:
+    schema = _schema(row.child("schema"))
+    answered = row.count("answered")
     return Dataset(
         folder=clean(folder, 120),
         id=row.text("id", 60) or clean(dataset_id(folder), 60),
@@ -78,7 +80,8 @@ def _dataset(folder: str, row: Fields) -> Dataset:
         tokenized=row.count("tokenized"),
         tokens=row.count("tokens"),
         budget=row.count("budget"),
-        answered=row.count("answered"),
+        # The records that count are the answers: an agent need not send their number twice.
+        answered=answered if answered is not None else schema.usable,
         prompts_left=row.count("prompts_left"),
         no_eos=row.count("no_eos"),
         trailing_assistant=row.count("trailing_assistant"),
@@ -86,7 +89,7 @@ def _dataset(folder: str, row: Fields) -> Dataset:
         sampled=row.count("sampled"),
         no_think=row.count("no_think"),
         finish_reasons=row.counts("finish_reasons"),
-        schema=_schema(row.child("schema")),
+        schema=schema,
         inference=_decision(row.child("inference")),
         tokenization=_decision(row.child("tokenization")),
         in_work=row.flag("in_work") or False,

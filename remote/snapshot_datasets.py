@@ -48,7 +48,6 @@ def _row(parts: Parts, folder: str, order: int, scan: DatasetScan | None, plan: 
         "responses": scan.responses,
         "tokenized": scan.tokenized,
         "tokens": scan.tokens,
-        "answered": scan.answered,
         "no_eos": scan.no_eos,
         "trailing_assistant": scan.trailing_assistant,
         "finish_reasons": {clean(name, 40): count for name, count in scan.finish_reasons.items()},

@@ -92,13 +92,19 @@ def _picture(root: Path) -> dict[str, tuple[int, int]]:
     return {str(path.relative_to(root)): (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
 
 
-def test_an_answer_costs_a_patch_of_its_own_dataset(tree: Path) -> None:
+def test_an_answer_costs_a_patch_of_its_own_dataset_and_few_bytes(tree: Path) -> None:
     with agent(options_for(tree)) as it:
-        append_line(tree / "B3_magicoder" / RESPONSES, response("B3-000010", 50))
-        it.until(lambda snapshot: snapshot["datasets"]["B3_magicoder"]["responses"] == 3)
-        patches = [json.loads(line)["params"][2] for line in it.notifications("patch")]
-        touched = {name for patch in patches for name in patch.get("datasets", {})}
-        assert touched == {"B3_magicoder"}
+        answers = tree / "B3_magicoder" / RESPONSES
+        append_line(answers, response("B3-000010", 50))
+        it.until(lambda snapshot: snapshot["datasets"]["B3_magicoder"]["prompts_left"] == 57)
+        first = len(it.notifications("patch"))
+        append_line(answers, response("B3-000011", 50))
+        it.until(lambda snapshot: snapshot["datasets"]["B3_magicoder"]["prompts_left"] == 56)
+        lines = it.notifications("patch")
+        patches = [json.loads(line)["params"][2] for line in lines]
+        assert {name for patch in patches for name in patch.get("datasets", {})} == {"B3_magicoder"}
+        assert all(len(line) <= 256 for line in lines[first:])
+        assert all(len(line) <= 64 for line in it.notifications("tick"))
 
 
 def test_patches_follow_one_another_and_resync_gives_the_whole(tree: Path) -> None:
