@@ -8,17 +8,19 @@ import json
 import os
 import socket
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
+from remote.handshake import API_KEY
 from remote.launch import HANDSHAKE_S, Launched, launch_here
+from remote.launch_gate import refuse_at_launch
 from remote.layout import Layout
 from remote.options import Options
 from remote.release import durable_archive
-from remote.supervisor import API_KEY
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +51,7 @@ def run(options: Options, args: argparse.Namespace) -> ExitCode:
             f"cannot write {layout.state}: {error.strerror}",
             "check that the root exists and is writable",
         ) from None
+    refuse_at_launch(layout, options, time.time())
     secrets = {API_KEY: os.environ[API_KEY]} if os.environ.get(API_KEY) else {}
     launched = launch_here(layout, options, command, secrets, caller(), args.handshake_s)
     if args.json:
