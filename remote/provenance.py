@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from remote.render import prompt_digest
 
 
 @dataclass
@@ -26,15 +29,17 @@ class RecordedPrompts:
         if known != digest:
             self.several.setdefault(key, {known}).add(digest)
 
-    def check(self, key: str, digest: str, same_count: bool | None) -> bool | None:
-        """Whether the prompt is the recorded one; None where nothing was recorded.
+    def check(self, key: str, ids: Sequence[int], same_count: bool | None) -> bool | None:
+        """Whether these prompt ids are the recorded ones; None where nothing was recorded.
 
         `same_count` says whether the number of prompt tokens agrees (None: the record has none).
         """
-        if key in self.several:
-            return digest in self.several[key] and same_count is not False
         known = self.digests.get(key)
-        return None if known is None else known == digest
+        if known is None:
+            return None
+        if key in self.several:
+            return prompt_digest(ids) in self.several[key] and same_count is not False
+        return known == prompt_digest(ids)
 
 
 def read_recorded(path: Path) -> RecordedPrompts:

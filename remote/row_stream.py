@@ -21,7 +21,7 @@ from remote.options import Options
 from remote.prompts import BadPrompt, Prompt, parse_prompt, read_prompts
 from remote.provenance import read_recorded
 from remote.records import UNUSABLE, Rules, Verdict, judge_for
-from remote.render import Tokenizer, Unrenderable, prompt_digest
+from remote.render import Tokenizer, Unrenderable
 from remote.text import clean
 from remote.tokenization import ANSWERS
 from remote.tokenized_meta import MAX_PASSED_OVER, SURVIVE_AT, FileStamp, LeftOut, PassedOver, stamp
@@ -143,7 +143,7 @@ class RowStream:
     def _check_prompt(self, key: str, ids: list[int], prompt_tokens: int | None) -> str:
         """How the prompt was found to be the one that was answered: `digest`, `count`, or `none` where nothing tells."""
         same_count = None if prompt_tokens is None else prompt_tokens == len(ids)
-        by_digest = self._recorded.check(key, prompt_digest(ids), same_count)
+        by_digest = self._recorded.check(key, ids, same_count)
         if by_digest is not None:
             if not by_digest:
                 raise _LeaveOut("prompt-mismatch", "the prompt's ids are not those that were answered")
