@@ -11,6 +11,7 @@ import asyncio
 import base64
 import inspect
 import json
+import logging
 import re
 import secrets
 import zlib
@@ -34,6 +35,8 @@ from console.ship import Package
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 from remote.text import clean
+
+log = logging.getLogger("eagle3.link")
 
 START_LIMIT_S = 30.0
 """Longest silence of the login shell, its start-up files and Python together."""
@@ -120,6 +123,9 @@ async def start_agent(
         await talk.send(package.packed, SEND_LIMIT_S)
         place = (await talk.expect("stored", "the store of the helper", SEND_LIMIT_S)).get("place")
     ready = await talk.expect("ready", "the helper", start_limit_s)
+    for line in talk.noise.lines():
+        log.debug("%s printed before: %s", channel.where, line)
+    log.debug("helper %s at %s, python %s, sent now: %s", ready.get("release"), place, stage0.get("python"), sent)
     theirs = str(ready.get("release", package.release))
     if theirs != package.release:
         raise VersionDiffers(channel.where, package.release, theirs)

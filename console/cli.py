@@ -60,7 +60,14 @@ def _run(module: str, parameters: dict[str, Any]) -> int:
     target = parameters.pop("target", None)
     settings = load_settings(target, _given(parameters), os.environ)
     if debug:
+        from console.transcript import default_file, start_transcript
+
         os.environ["EAGLE3_DEBUG"] = "1"
+        # A screen owns the terminal: there the transcript goes to a file.
+        path = default_file() if module == "open_console" else None
+        start_transcript(path)
+        if path is not None:
+            print(f"eagle3-console: the transcript is in {path}", file=sys.stderr)
     work = importlib.import_module(f"console.commands.{module}").main(settings, **parameters)
     return int(asyncio.run(work) if asyncio.iscoroutine(work) else work)
 
@@ -121,7 +128,6 @@ def _status() -> None:
 
 @_command("watch", "watch")
 @click.option("--json", "as_json", is_flag=True, help="a JSON object a line")
-@click.option("--notify", is_flag=True, help="post alerts to the addresses of the settings")
 def _watch() -> None:
     """A line per change, for logs and pipes; ends with Ctrl-C."""
 

@@ -85,18 +85,27 @@ async def connect(
     if target.kind == "local":
         return await connect_local(python=python, on_stage=on_stage, shipped=shipped, arguments=arguments)
     environment = os.environ if environment is None else environment
+    on_stage = _logged(on_stage)
     on_stage("reading the SSH configuration")
     route = await resolve_route(target, environment)
+    log.debug("route to %s: %s", target, " -> ".join(hop.where for hop in route))
     pins = hostkeys.pin_file(config_folder(environment), target.name)
     link = await _open_route(route, pins, ask, on_stage)
     try:
         channel = await link.run(COMMAND)
-        return await start_agent(
-            channel, shipped or await asyncio.to_thread(package), python=python, arguments=arguments, on_stage=on_stage
-        )
+        parcel = await asyncio.to_thread(package) if shipped is None else shipped
+        return await start_agent(channel, parcel, python=python, arguments=arguments, on_stage=on_stage)
     except BaseException:
         await link.close()
         raise
+
+
+def _logged(on_stage: Stage) -> Stage:
+    def tell(stage: str) -> None:
+        log.debug("%s", stage)
+        on_stage(stage)
+
+    return tell
 
 
 def accept_key(unknown: HostKeyUnknown) -> None:
