@@ -80,7 +80,7 @@ class Engine:
         self._scheduler = Scheduler(settings.max_running, settings.request_tokens_s, settings.batch_tokens_s)
         self._started = time.monotonic()
         self._told: dict[str, Any] = {"model_path": settings.model_path, "weight_version": settings.weight_version}
-        self._seen = {"requests": 0, "aborts": 0, "rids": 0}
+        self._seen: dict[str, Any] = {"requests": 0, "aborts": 0, "rids": [], "sampling": None}
         self._routes = {
             ("POST", "/generate"): self._generate,
             ("PUT", "/generate"): self._generate,
@@ -237,6 +237,11 @@ class Engine:
         running = [job.rid for job in self._scheduler.running.values()]
         return _json(self._seen | {"running": running, "waiting": [job.rid for job in self._scheduler.waiting]})
 
+    def _see(self, rid: str, sampling: dict[str, Any]) -> None:
+        self._seen["requests"] += 1
+        self._seen["sampling"] = sampling
+        self._seen["rids"] = [*self._seen["rids"][-999:], rid]
+
     # ---- generating
 
     async def _abort(self, request: Request) -> Response:
@@ -318,8 +323,8 @@ class Engine:
             return _json(body, 400)
         if self._loading():
             return Response(503)
-        self._seen["requests"] += 1
         rid = value.get("rid") or uuid.uuid4().hex
+        self._see(rid, sampling)
         fault = self.faults.strike(ids)
         if fault is not None and fault.kind == "crash":
             self._die("asked to")
