@@ -63,11 +63,18 @@ def start(
     Raises OperatorError that says which part did not start.
     """
     folder = state_dir or demo_state.default_folder()
-    running = info(folder)
-    if running is not None and not reset:
-        return running
-    stop(folder)
-    demo_state.claim(folder)
+    with demo_state.alone(folder):
+        running = info(folder)
+        if running is not None and not reset:
+            return running
+        _stop(folder)
+        demo_state.claim(folder)
+        return _start(folder, speed, seed, unused_s, bare, on_stage)
+
+
+def _start(
+    folder: Path, speed: float, seed: int, unused_s: float, bare: bool, on_stage: Callable[[str], None]
+) -> DemoInfo:
     arguments = ["--state-dir", str(folder), "--speed", str(speed), "--seed", str(seed), "--unused-s", str(unused_s)]
     if bare:
         arguments.append("--bare")
@@ -117,6 +124,11 @@ def stop(state_dir: Path | None = None) -> bool:
     names what could not be ended.
     """
     folder = state_dir or demo_state.default_folder()
+    with demo_state.alone(folder):
+        return _stop(folder)
+
+
+def _stop(folder: Path) -> bool:
     found = demo_state.read_state(folder)
     left = []
     if found is not None:

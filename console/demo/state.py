@@ -6,11 +6,14 @@ processes carry a mark in their environment, so that a launched generator is fou
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,6 +115,21 @@ def read_state(folder: Path) -> DemoState | None:
         return DemoState(info, str(value["mark"]), daemon, {k: v for k, v in started.items() if v is not None})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Start or stop one demo at a time; waits for another console that is at it. Raises OperatorError."""
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(folder.with_name(f"{folder.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise OperatorError("demo-folder", f"{folder.parent} cannot be used: {error.strerror}") from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def claim(folder: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,6 +166,14 @@ def test_a_killed_demo_is_cleaned_up_by_the_next_start(tmp_path: Path) -> None:
     assert second.pids["engine"] != first.pids["engine"]
     third = container.start(place, bare=True, reset=True)
     assert third.target != second.target or third.pids != second.pids
+    container.stop(place)
+
+
+def test_two_consoles_at_once_start_one_demo(tmp_path: Path) -> None:
+    place = tmp_path / "demo"
+    with ThreadPoolExecutor() as pool:
+        one, two = pool.map(lambda _: container.start(place, bare=True), range(2))
+    assert one == two
     container.stop(place)
 
 
