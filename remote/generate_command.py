@@ -7,8 +7,9 @@ import os
 
 from remote.exitcodes import ExitCode
 from remote.generate import run as generate
+from remote.handshake import API_KEY, READY_FD
 from remote.options import Options
-from remote.run_settings import API_KEY, READY_FD, read_settings
+from remote.run_settings import read_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

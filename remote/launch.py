@@ -21,6 +21,7 @@ from typing import Any
 
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
+from remote.handshake import Report
 from remote.identity import Identity, alive, send
 from remote.layout import Layout
 from remote.lock import RunLock
@@ -208,7 +209,7 @@ def launch_here(
     if child == 0:
         os.setsid()
         if os.fork() == 0:
-            become_supervisor(Supervisor(layout, run, lock, write_fd, secrets, options.notify))
+            become_supervisor(Supervisor(layout, run, lock, Report(write_fd), secrets, options.notify))
         os._exit(0)
     os.close(write_fd)
     os.waitpid(child, 0)

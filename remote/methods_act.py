@@ -16,6 +16,7 @@ from remote.choose_python import choose_python
 from remote.control import write_control
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
+from remote.handshake import API_KEY
 from remote.identity import Identity
 from remote.launch import launch as launch_run
 from remote.layout import Layout
@@ -26,7 +27,6 @@ from remote.release import durable_archive
 from remote.session import Session
 from remote.stop import stop_run, stop_stray
 from remote.stopped import Stopped, record_stop
-from remote.supervisor import API_KEY
 from remote.text import clean
 from remote.writers import find_writers
 

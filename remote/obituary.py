@@ -13,7 +13,7 @@ from typing import Any
 
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
-from remote.runfile import Run, number
+from remote.runfile import Run
 from remote.text import clean
 
 _REASONS = {
@@ -43,13 +43,14 @@ def exit_record(
     killed_by_us: bool = False,
     oom: bool | None = None,
     left: Sequence[Mapping[str, Any]] = (),
-    progress: Mapping[str, Any] | None = None,
+    lost_tokens: int | None = None,
     error: OperatorError | None = None,
 ) -> dict[str, Any]:
     """The content of `exit.json`.
 
     `asked` is the stop that was asked for, `oom` whether the cgroup's counter rose while it ran
-    (None where there is none), `left` what of the group would not go, `at` in Unix seconds.
+    (None where there is none), `left` what of the group would not go, `lost_tokens` what was decoded in vain
+    (None where nobody can tell), `at` in Unix seconds.
     """
     reason, detail = _reason(death, asked, killed_by_us, oom, error)
     return {
@@ -62,7 +63,7 @@ def exit_record(
         "by": clean(asked.get("by") or "", 120) if asked else "",
         "mode": asked.get("mode") if asked else None,
         "oom": _oom(death, killed_by_us, oom),
-        "lost_tokens": _lost(death, progress or {}),
+        "lost_tokens": lost_tokens,
         "left": [dict(one) for one in left],
         "error": error.to_json() if error else None,
     }
@@ -96,15 +97,6 @@ def _oom(death: Death, killed_by_us: bool, oom: bool | None) -> bool | None:
     if death.signal != signal.SIGKILL:
         return False
     return False if killed_by_us and not oom else oom
-
-
-def _lost(death: Death, progress: Mapping[str, Any]) -> int | None:
-    """Tokens decoded for answers that were thrown away: as the generator says, or what it last had in flight."""
-    said = number(progress.get("lost_tokens"))
-    if death.signal is None:
-        return None if said is None else int(said)
-    in_flight = number(progress.get("in_flight_tokens"))
-    return None if in_flight is None else int(in_flight + (said or 0))
 
 
 def _name(number: int) -> str:

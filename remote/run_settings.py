@@ -13,15 +13,13 @@ from pathlib import Path
 from remote.attempts import Backoff
 from remote.errors import OperatorError
 from remote.gate import GatePace
+from remote.handshake import API_KEY, READY_FD
 from remote.layout import Layout
 from remote.lock import LOCK_FD
 from remote.options import Options
 from remote.runfile import new_run_id, read_run
 from remote.text import clean
 from remote.watchdog import WatchPace
-
-READY_FD = "EAGLE3_READY_FD"
-API_KEY = "EAGLE3_API_KEY"
 
 
 @dataclass(frozen=True)

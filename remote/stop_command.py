@@ -10,6 +10,7 @@ from pathlib import Path
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 from remote.figures import duration
+from remote.handshake import API_KEY
 from remote.identity import identify
 from remote.launch_command import answer, caller, read_settings
 from remote.layout import Layout
@@ -17,7 +18,6 @@ from remote.options import Options
 from remote.stop import stop_run, stop_stray
 from remote.stop_helper import stop_here
 from remote.stopped import Stopped, record_stop
-from remote.supervisor import API_KEY
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from remote import procfs
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
+from remote.handshake import API_KEY
 from remote.identity import Identity, alive, identify, send, wait_gone
 from remote.inflight import abort_leftovers
 from remote.ladder import Aim, Ladder
@@ -20,7 +21,6 @@ from remote.members import describe, find_members, tree_of
 from remote.obituary import Death, exit_record
 from remote.runfile import STOP_MODES, number, read_run, write_object, write_stop
 from remote.stopped import Stopped
-from remote.supervisor import API_KEY
 
 _LOOK_S = 0.5
 
