@@ -157,9 +157,7 @@ class _Rebuild:
 
     def run(self) -> Outcome:
         started = time.monotonic()
-        for unfinished in self._target.parent.glob(f".{self._target.name}.*.tmp"):
-            # Of a rebuild that was killed: we hold the lock, so nobody writes it any more.
-            unfinished.unlink(missing_ok=True)
+        self._remove_unfinished()
         beside = self._target.with_name(f".{self._target.name}.{os.getpid()}.tmp")
         try:
             with Comparison(self._target) as comparison, beside.open("xb") as out:
@@ -173,6 +171,13 @@ class _Rebuild:
             return self._settle(beside, compared, self._meta(compared, time.monotonic() - started))
         finally:
             beside.unlink(missing_ok=True)
+
+    def _remove_unfinished(self) -> None:
+        """Files of rebuilds that were killed: we hold the lock, so nobody writes them any more."""
+        meta = meta_path(self._layout, self._folder)
+        for path in (self._target, meta):
+            for unfinished in path.parent.glob(f".{path.name}.*.tmp"):
+                unfinished.unlink(missing_ok=True)
 
     def _meta(self, compared: Compared, took_s: float) -> Meta:
         tally = self._stream.tally

@@ -32,7 +32,23 @@ from tests.support.tokenizers import make_fast_model
 FOLDER = "B2_opencodeinstruct"
 ROWS_TARGET = 0.35
 UNCHANGED_TARGET = 10.0
-WORDS = "value function list tensor matrix prove write explain compare summary cache schema token prompt answer".split()
+WORDS = [
+    "value",
+    "function",
+    "list",
+    "tensor",
+    "matrix",
+    "prove",
+    "write",
+    "explain",
+    "compare",
+    "summary",
+    "cache",
+    "schema",
+    "token",
+    "prompt",
+    "answer",
+]
 
 
 class Remembered:
