@@ -87,17 +87,22 @@ async def connect(
     environment = os.environ if environment is None else environment
     on_stage = _logged(on_stage)
     on_stage("reading the SSH configuration")
+    # Packing takes as long as signing in on a near network: both at once.
+    packing = asyncio.create_task(_pack(shipped), name="pack the helper")
     route = await resolve_route(target, environment)
     log.debug("route to %s: %s", target, " -> ".join(hop.where for hop in route))
     pins = hostkeys.pin_file(config_folder(environment), target.name)
     link = await _open_route(route, pins, ask, on_stage)
     try:
         channel = await link.run(COMMAND)
-        parcel = await asyncio.to_thread(package) if shipped is None else shipped
-        return await start_agent(channel, parcel, python=python, arguments=arguments, on_stage=on_stage)
+        return await start_agent(channel, await packing, python=python, arguments=arguments, on_stage=on_stage)
     except BaseException:
         await link.close()
         raise
+
+
+async def _pack(shipped: Package | None) -> Package:
+    return await asyncio.to_thread(package) if shipped is None else shipped
 
 
 def _logged(on_stage: Stage) -> Stage:

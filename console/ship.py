@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import remote
+from remote.errors import OperatorError
 from remote.release import RELEASE_CHARS, archive_name, build_archive
 
 
@@ -36,10 +37,15 @@ class Package:
 
 def pack(data: bytes) -> Package:
     """A package made of a zip's bytes."""
-    return Package(data, zlib.compress(data, 9), hashlib.sha256(data).hexdigest())
+    return Package(data, zlib.compress(data, 6), hashlib.sha256(data).hexdigest())
 
 
 @functools.lru_cache(maxsize=1)
 def package() -> Package:
-    """This console's own package, built once. Raises OSError when our sources cannot be read."""
-    return pack(build_archive(Path(remote.__file__).parent))
+    """This console's own package, built once. Raises OperatorError when our sources cannot be read."""
+    try:
+        return pack(build_archive(Path(remote.__file__).parent))
+    except OSError as error:
+        raise OperatorError(
+            "sources", f"this console's own sources cannot be read: {error}", "install it anew"
+        ) from None
