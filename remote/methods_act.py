@@ -25,6 +25,7 @@ from remote.params import Params
 from remote.preflight import run_preflight
 from remote.release import durable_archive
 from remote.session import Session
+from remote.settling import settle
 from remote.stop import stop_run, stop_stray
 from remote.stopped import Stopped, record_stop
 from remote.text import clean
@@ -65,7 +66,7 @@ def _refuse_blocked(session: Session, options: Options, key_given: bool) -> None
     checks = run_preflight(
         session.layout,
         options,
-        states,
+        settle(session.layout, states),
         plan,
         around,
         python=session.known_python(options) or choose_python(options),
@@ -167,7 +168,7 @@ def retokenize(session: Session, params: Params) -> dict[str, Any]:
         raise
     finally:
         session.rounds.nudge()
-    outcomes = {str(one.get("folder")): one for one in said.get("outcomes") or [] if isinstance(one, dict)}
+    outcomes = {folder: one for folder, one in said.items() if isinstance(one, dict)}
     failed = [folder for folder, one in outcomes.items() if not one.get("ok")]
     outcome = f"failed for {', '.join(failed)}" if failed else "done"
     detail = "; ".join(f"{folder}: {one.get('result')}" for folder, one in outcomes.items())
