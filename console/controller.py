@@ -36,6 +36,7 @@ STALE_AFTER_S = 6.0
 GIVE_UP_AFTER_S = 25.0
 """Silence after which the pipe is dropped and another agent is started."""
 
+WATCH_EVERY_S = 1.0
 PING_EVERY_S = 10.0
 PUBLISH_EVERY_S = 0.3
 HELLO_DEADLINE_S = 20.0
@@ -309,7 +310,7 @@ class Controller:
         """Notice silence, and let the agent know that we are here."""
         pinged_s = steady_s()
         while True:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(WATCH_EVERY_S)
             self._dirty.set()
             rpc, heard_s = self._rpc, self._heard_s
             if rpc is None or heard_s is None:
