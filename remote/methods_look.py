@@ -140,9 +140,9 @@ def _meta_summary(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def row(session: Session, params: Params) -> dict[str, Any]:
-    """One training row decoded by the Python that has transformers. `row` counts from 0."""
+    """One training row decoded by the Python that has transformers. `row` counts from 1, as lines do."""
     options = params.options()
-    words = ["row", "--folder", params.text("folder", limit=255), "--row", str(params.count("row", 0) + 1)]
+    words = ["row", "--folder", params.text("folder", limit=255), "--row", str(params.count("row", 1))]
     return run_child(choose_python(options), words, options, ROW_LIMIT_S)
 
 
