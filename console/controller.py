@@ -182,6 +182,8 @@ class Controller:
     async def set_options(self, options: Options) -> None:
         """Aim the agent at other options (root, datasets, budget). Raises OperatorError."""
         await self.call("options", {"options": options.to_json()})
+        if options.root != self._options.root:
+            self._rates, self._alerts = rates.RateHistory(), AlertHistory()
         self._options = options
         self._dirty.set()
 
@@ -207,7 +209,8 @@ class Controller:
                 attempt = 0  # it was live: the next failure starts the backoff anew
             self._error = error
             state, again = after_failure(error)
-            pause_s = backoff_s(attempt, random.random()) if again else None
+            network = bool(getattr(error, "network", False))
+            pause_s = backoff_s(attempt, random.random(), network) if again else None
             self._set_link(
                 state=state,
                 code=error.code,
