@@ -7,13 +7,18 @@ import importlib
 import os
 from collections.abc import Awaitable, Callable
 
-from console.link_errors import HostKeyUnknown
+from console.link_errors import HostKeyUnknown, LinkError
 from console.pipe import AgentPipe
 from console.target import Target
 from remote.errors import OperatorError
 
 AskSecret = Callable[[str, str], Awaitable[str | None]]
 """Asks the operator for a secret: its kind and what it is for; None when they decline."""
+
+
+AGAIN_DIAL_LIMIT_S = 3.5
+"""Once it was reached, or while the network is away. TCP repeats its knock after 1, 3 and 7 s: a fresh try each time a long gap would begin
+notices within two seconds that the network is back."""
 
 
 class Connector:
@@ -28,6 +33,7 @@ class Connector:
         self._target = target
         self._python = python
         self._ask = ask
+        self._again = False
 
     async def __call__(self) -> AgentPipe:
         """A running agent. Raises OperatorError."""
@@ -40,11 +46,16 @@ class Connector:
                 ask=self._ask,
                 on_stage=lambda stage: self.on_stage(stage),
                 environment=os.environ,
+                dial_limit_s=AGAIN_DIAL_LIMIT_S if self._again else None,
             )
         except HostKeyUnknown as unknown:
             self.unknown = unknown
             raise
+        except LinkError as error:
+            self._again = self._again or error.network
+            raise
         self.unknown = None
+        self._again = True
         return pipe
 
     def accept_key(self) -> None:

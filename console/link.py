@@ -13,6 +13,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +74,15 @@ async def connect(
     ask: Ask | None = None,
     on_stage: Stage = lambda stage: None,
     environment: Mapping[str, str] | None = None,
+    dial_limit_s: float | None = None,
     shipped: Package | None = None,
     arguments: Sequence[str] = ("agent",),
 ) -> AgentPipe:
     """A running agent on the target, over SSH or, for `local`, without.
 
     `python` is the `--python` option; `ask` is called for a passphrase (headless callers give
-    none: PassphraseNeeded then); `on_stage` hears in a few words what is being waited for.
+    none: PassphraseNeeded then); `on_stage` hears in a few words what is being waited for;
+    `dial_limit_s` is the longest wait for a TCP connection, else the configuration's ConnectTimeout.
     Raises a LinkError: HostKeyUnknown and HostKeyChanged before anything was sent.
     """
     if target.kind == "local":
@@ -92,6 +95,8 @@ async def connect(
     route = await resolve_route(target, environment)
     log.debug("route to %s: %s", target, " -> ".join(hop.where for hop in route))
     pins = hostkeys.pin_file(config_folder(environment), target.name)
+    if dial_limit_s is not None:
+        route = [replace(hop, connect_timeout_s=dial_limit_s) for hop in route]
     link = await _open_route(route, pins, ask, on_stage)
     try:
         channel = await link.run(COMMAND)

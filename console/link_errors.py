@@ -1,7 +1,8 @@
 """What can go wrong between the console and the container: one class a cause, one sentence each.
 
 Imports no SSH library, so that the command line and the screens can name these for free.
-`permanent` says that trying again by itself is useless: a person must act first.
+`permanent` says that trying again by itself is useless: a person must act first. `network` says that the network
+itself was the reason: it may be back any moment, and trying costs the server nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ class LinkError(OperatorError):
     """The link could not be made, or ended. `details` holds cleaned lines for a closer look, newest last."""
 
     permanent = True
+    network = False
 
     def __init__(self, code: str, message: str, remedy: str = "", details: Sequence[str] = ()) -> None:
         super().__init__(code, message, remedy)
@@ -26,6 +28,7 @@ class HostNotFound(LinkError):
     """The name resolves to no address."""
 
     permanent = False
+    network = True
 
     def __init__(self, host: str, why: str) -> None:
         super().__init__(
@@ -52,6 +55,7 @@ class Unreachable(LinkError):
     """The network has no way there."""
 
     permanent = False
+    network = True
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(
@@ -65,6 +69,7 @@ class ConnectTimeout(LinkError):
     """No answer to the connection attempt."""
 
     permanent = False
+    network = True
 
     def __init__(self, where: str, seconds: float) -> None:
         super().__init__(
@@ -346,6 +351,7 @@ class LinkLost(LinkError):
     """A link that worked is gone, or silent for too long."""
 
     permanent = False
+    network = True
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(

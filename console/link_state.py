@@ -8,6 +8,8 @@ from remote.exitcodes import ExitCode
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
+LONGEST_NETWORK_PAUSE_S = 1.0
+"""A network that was away may be back any moment, and a try that reaches nobody disturbs nobody."""
 
 WAITS_FOR_OPERATOR = {
     "host-key-unknown": LinkState.UNKNOWN_KEY,
@@ -30,12 +32,14 @@ def after_failure(error: OperatorError) -> tuple[LinkState, bool]:
     return LinkState.RECONNECTING, True
 
 
-def backoff_s(attempt: int, chance: float) -> float:
-    """The pause before the next try: doubles from half a second to half a minute, spread by half.
+def backoff_s(attempt: int, chance: float, network: bool = False) -> float:
+    """The pause before the next try: doubles from half a second to half a minute, spread by half; `network` failures
+    (the error's attribute of that name) are tried again within a second or so.
 
     `attempt` counts failed tries since the link was last live, from 1 (0 counts as 1); `chance`
     is a random number in [0, 1), passed in so that this is pure. Spreading keeps many consoles
     from knocking at one sshd in step (MaxStartups drops some of them then).
     """
-    pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(max(attempt, 1) - 1, 16))
+    longest_s = LONGEST_NETWORK_PAUSE_S if network else LONGEST_PAUSE_S
+    pause_s = min(longest_s, FIRST_PAUSE_S * 2.0 ** min(max(attempt, 1) - 1, 16))
     return pause_s * (0.5 + chance)
