@@ -92,7 +92,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller_module, "STALE_AFTER_S", 0.15)
     monkeypatch.setattr(controller_module, "GIVE_UP_AFTER_S", 0.4)
     monkeypatch.setattr(controller_module, "PING_EVERY_S", 0.05)
-    monkeypatch.setattr(controller_module, "backoff_s", lambda attempt, chance: 0.02)
+    monkeypatch.setattr(controller_module, "backoff_s", lambda attempt, chance, network: 0.02)
 
 
 async def seen(controller: Controller, condition: Callable[[View], bool]) -> View:
