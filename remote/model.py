@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -165,11 +166,26 @@ def _tokenizer_eos(folder: Path) -> Iterator[int]:
         if isinstance(item, dict) and item.get("content") == text and str(key).isdigit():
             yield int(key)
             return
-    # tokenizer.json can have tens of megabytes: it is read only where the small file does not tell.
-    added = (_object(folder / "tokenizer.json") or {}).get("added_tokens")
-    for item in added if isinstance(added, list) else ():
-        if isinstance(item, dict) and item.get("content") == text:
-            yield from _token_ids(item.get("id"))
+    path = folder / "tokenizer.json"
+    try:
+        facts = path.stat()
+    except OSError:
+        return
+    yield from _added_token(str(path), text, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
+
+
+@lru_cache(maxsize=16)
+def _added_token(path: str, text: str, size: int, mtime_ns: int, ctime_ns: int, inode: int) -> tuple[int, ...]:
+    """Ids of one token in tokenizer.json. That file can have tens of megabytes: it is read only where the small ones do
+    not tell, and again only when it has changed; all but `path` and `text` only make the memory's key."""
+    added = (_object(Path(path)) or {}).get("added_tokens")
+    items = added if isinstance(added, list) else []
+    return tuple(
+        number
+        for item in items
+        if isinstance(item, dict) and item.get("content") == text
+        for number in _token_ids(item.get("id"))
+    )
 
 
 def _name(folder: Path, config: dict[str, Any]) -> str:

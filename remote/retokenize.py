@@ -235,11 +235,11 @@ class _Rebuild:
         return Outcome(self._folder, result, compared.sentence(), meta, previous)
 
     def _refusal(self, compared: Compared, meta: Meta) -> OperatorError:
-        because = ", ".join(f"{number:,} {reason}" for reason, number in sorted(meta.reasons.items()))
+        because = meta.why_fewer
         return OperatorError(
             WOULD_LOSE,
             f"{clean(self._folder)}: rebuilding would lose {figures.plural(compared.lost, 'row')} of"
-            f" {compared.present_rows:,}{f' (left out: {because})' if because else ''}; the present file is as it was",
+            f" {compared.present_rows:,}{f' ({because})' if because else ''}; the present file is as it was",
             f"check --model-path and the prompts, or take the loss with --accept {WOULD_LOSE}:{dataset_id(self._folder)}",
         )
 

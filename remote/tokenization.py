@@ -160,10 +160,10 @@ def _loss(refused: Meta | None) -> str:
     if refused is None:
         return ""
     lost = int(refused.comparison.get("removed", 0)) + int(refused.comparison.get("unreadable", 0))
-    because = ", ".join(f"{number:,} {reason}" for reason, number in sorted(refused.reasons.items()))
+    because = refused.why_fewer
     return (
         f"a rebuild would lose {lost:,} of {refused.comparison.get('present_rows', 0):,} rows"
-        f"{f' (left out: {because})' if because else ''}; check --model-path and the prompts,"
+        f"{f' ({because})' if because else ''}; check --model-path and the prompts,"
         f" or take the loss with --accept {WOULD_LOSE}"
     )
 

@@ -120,6 +120,12 @@ class Meta:
         return dict(Counter(item.reason for item in self.left_out))
 
     @property
+    def why_fewer(self) -> str:
+        """Why there are fewer rows than lines, in words: `2 prompt-mismatch, 40 unusable`; empty where there are not."""
+        counts = {**self.reasons, **self.passed_over_by_kind}
+        return ", ".join(f"{number:,} {name}" for name, number in sorted(counts.items()))
+
+    @property
     def trainable(self) -> dict[str, Any]:
         """What the plan shows of the rows: their number, loss tokens, and how many survive 4k, 8k and 16k."""
         return {
@@ -145,6 +151,7 @@ class Meta:
             "longest": self.longest,
             "survive": dict(self.survive),
             "checked": dict(self.checked),
+            "prompt_unverified": self.checked.get("count", 0),
             "left_out_by_reason": self.reasons,
             "left_out": [asdict(item) for item in self.left_out],
             "passed_over_by_kind": dict(self.passed_over_by_kind),

@@ -396,3 +396,15 @@ def test_wrong_use_of_the_command_is_one_line(data: Answered, tmp_path: Path) ->
 def test_all_forms_are_among_the_prompts_used_here() -> None:
     assert {"messages", "conversations", "prompt", "input_ids"} == {key for form in FORMS for key in form} - {"tools"}
     assert Options().on_length == "keep"
+
+
+def test_a_wrong_model_folder_never_empties_a_good_file(data: Answered, tmp_path: Path) -> None:
+    """CASES F12: with a smaller vocabulary every answer is unusable; it says so and the rows stay."""
+    _retokenize(data)
+    before = data.tokenized.read_bytes()
+    options = make_fast_model(tmp_path / "small")
+    (tmp_path / "small" / "config.json").write_text('{"vocab_size": 30}', encoding="utf-8")
+    outcome = _retokenize(data, LoadedModel(options, load_tokenizer(options)), retokenize="always")
+    assert outcome.result == "refused"
+    assert "lose 10 rows of 10 (10 unusable)" in str(outcome.error)
+    assert data.tokenized.read_bytes() == before

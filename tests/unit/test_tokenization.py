@@ -102,7 +102,7 @@ def test_a_refused_rebuild_is_known_until_something_changes_or_the_loss_is_accep
     facts = _facts(refused=refused)
     made = tokenization_of(facts, META, other, Options())
     assert (made.decision, made.reason) == ("skip", "rebuild-would-lose")
-    assert "42 of 98 rows" in made.evidence and "--accept" in made.evidence
+    assert "42 of 98 rows (1 prompt-mismatch, 1 too-long, 1 unusable)" in made.evidence and "--accept" in made.evidence
     for accept in ("rebuild-would-lose", "rebuild-would-lose:B1", "rebuild-would-lose:B1_glaive"):
         assert tokenization_of(facts, META, other, Options(accept=(accept,))).decision == "rebuild"
     assert tokenization_of(facts, META, other, Options(accept=("rebuild-would-lose:B2",))).decision == "skip"
