@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-MAX_LINE_BYTES = 16 << 20
-"""A longer line is no record of ours (the longest context gives about 2 MB) and is not held in memory."""
+MAX_LINE_BYTES = 8 << 20
+"""A longer line is no record of ours (the longest context gives about 3 MB) and is not held in memory."""
 
 MAX_DEPTH = 200
 """Nesting beyond this is refused, at the same depth on every Python: their own limits differ."""
