@@ -28,6 +28,7 @@ from remote.snapshot import AUDIT_ENTRIES, compose
 from remote.snapshot_parts import Parts
 from remote.status import GeneratorStatus, generator_status
 from remote.surroundings import look_around
+from remote.thinking import Thinking
 from remote.watch import Watch
 from remote.writers import Writer, find_writers
 
@@ -50,6 +51,7 @@ class Rounds:
         self._api_key = api_key
         self._saved_s = time.monotonic()
         self._scanner: Scanner | None = None
+        self._sampler: Thinking | None = None
         self._scan = Watch("datasets", self._look_at_data, 0.7, 30.0, on_news)
         self._status = Watch("generator", lambda: generator_status(self.layout), 1.0, 10.0, on_news)
         self._writers = Watch("writers", self._look_for_writers, 3.0, 20.0, on_news)
@@ -58,12 +60,13 @@ class Rounds:
             "hold", lambda: (audit.read_hold(self.layout), audit.read_acks(self.layout)), 2.0, 10.0, on_news
         )
         self._audit = Watch("audit", lambda: audit.read(self.layout, AUDIT_ENTRIES), 2.0, 10.0, on_news)
+        self._thinking = Watch("thinking", self._look_at_thinking, 60.0, 60.0, on_news)
         self._log = Watch("log", lambda: tail(self.layout.run_log, LOG_BYTES), 1.0, 10.0, on_news)
         self._gpus = Watch("gpus", gpus, 5.0, 20.0, on_news)
         self._host = Watch("host", lambda: (machine(), disk(self.layout.root)), 10.0, 10.0, on_news)
         self.engine = EngineWatch(options.engine_url, self._key, on_news)
         self._watches: tuple[Watch[Any], ...] = (
-            self._scan, self._status, self._writers, self._plan, self._hold, self._audit, self._log, self._gpus, self._host,
+            self._scan, self._status, self._writers, self._plan, self._hold, self._audit, self._thinking, self._log, self._gpus, self._host,
             *self.engine.watches,
         )  # fmt: skip
 
@@ -81,7 +84,7 @@ class Rounds:
 
     def complete(self) -> bool:
         """Whether every part has been looked at once."""
-        return all(watch.at is not None for watch in self._watches)
+        return not self._pending()
 
     def nudge(self) -> None:
         """Something was done: look at processes, plan and papers now."""
@@ -154,6 +157,11 @@ class Rounds:
             return Rules()
         return Rules(model.vocab_size, model.eos_ids)
 
+    def _look_at_thinking(self) -> dict[str, tuple[int, int]]:
+        if self._sampler is None:
+            self._sampler = Thinking(self.layout, self.options, self._rules())
+        return self._sampler.look() if self.layout.root.is_dir() else {}
+
     def _save(self, scanner: Scanner) -> None:
         # It is a convenience: without it the next agent reads the files again, and a full disk is not asked every minute.
         self._saved_s = time.monotonic() + (0 if scanner.save() else 600)
@@ -195,10 +203,15 @@ class Rounds:
                 acks=acks,
                 audit=self._audit.value or (),
                 log=self._log.value,
+                thinking=self._thinking.value or {},
                 problems=problems,
-                pending=[watch.name for watch in self._watches if watch.at is None],
+                pending=self._pending(),
             )
         )
+
+    def _pending(self) -> list[str]:
+        """Parts at their first look. The sample of answers is none that anybody waits for."""
+        return [watch.name for watch in self._watches if watch.at is None and watch is not self._thinking]
 
     def _live_options(self) -> Options:
         """The options with the budget in force: a running generator goes by its own, whatever this console would ask."""
