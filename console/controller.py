@@ -42,7 +42,12 @@ PUBLISH_EVERY_S = 0.3
 HELLO_DEADLINE_S = 20.0
 CONNECT_DEADLINE_S = 90.0
 COMPLETE_DEADLINE_S = 90.0
-"""The slowest first look is a hung engine's health; a full tree that has never been scanned takes less."""
+"""For the datasets: a full tree that has never been scanned takes some of it."""
+
+OTHERS_DEADLINE_S = 8.0
+"""For all else: a healthy engine's health takes a second, nvidia-smi five at most."""
+
+DATA_PARTS = frozenset({"datasets", "plan"})
 
 CLOSE_DEADLINE_S = 0.7
 
@@ -157,15 +162,23 @@ class Controller:
         self._make_view()
         return self._view
 
-    async def complete(self, timeout_s: float) -> View:
-        """Wait until every part has been looked at once, or the time is up: what is still unknown then, is so."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                while (snapshot := self._feed.snapshot) is not None and snapshot.pending and self._rpc is not None:
-                    self._arrived.clear()
-                    await self._arrived.wait()
+    async def complete(self, timeout_s: float, others_s: float = OTHERS_DEADLINE_S) -> View:
+        """Wait until every part has been looked at once: the datasets for at most `timeout_s`, all else `others_s`.
+
+        What is still unknown then, an engine that hangs for one, is unknown in the view.
+        """
+        for names, limit_s in ((None, others_s), (DATA_PARTS, timeout_s)):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit_s):
+                    while self._rpc is not None and self._awaited(names):
+                        self._arrived.clear()
+                        await self._arrived.wait()
         self._make_view()
         return self._view
+
+    def _awaited(self, names: frozenset[str] | None) -> bool:
+        pending = self._feed.snapshot.pending if self._feed.snapshot is not None else ()
+        return bool(pending) if names is None else bool(names & set(pending))
 
     async def call(self, method: str, params: Mapping[str, Any] | None = None, timeout_s: float = 20.0) -> Any:
         """One request to the agent.

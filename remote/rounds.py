@@ -57,9 +57,9 @@ class Rounds:
         self._writers = Watch("writers", self._look_for_writers, 3.0, 20.0, on_news)
         self._plan = Watch("plan", self._look_ahead, 2.0, 20.0, on_news)
         self._hold = Watch(
-            "hold", lambda: (audit.read_hold(self.layout), audit.read_acks(self.layout)), 2.0, 10.0, on_news
+            "hold", lambda: (audit.read_hold(self.layout), audit.read_acks(self.layout)), 2.0, 5.0, on_news
         )
-        self._audit = Watch("audit", lambda: audit.read(self.layout, AUDIT_ENTRIES), 2.0, 10.0, on_news)
+        self._audit = Watch("audit", lambda: audit.read(self.layout, AUDIT_ENTRIES), 2.0, 5.0, on_news)
         self._thinking = Watch("thinking", self._look_at_thinking, 60.0, 60.0, on_news)
         self._log = Watch("log", lambda: tail(self.layout.run_log, LOG_BYTES), 1.0, 10.0, on_news)
         self._gpus = Watch("gpus", gpus, 5.0, 20.0, on_news)
