@@ -29,6 +29,7 @@ from remote.masking import masked_hook
 from remote.options import Options
 from remote.release import archive_path, durable_archive, release
 from remote.runfile import Run, new_run_id, read_run, write_run, write_stop
+from remote.status import generator_status
 from remote.supervisor import Supervisor, become_supervisor
 from remote.text import clean
 
@@ -168,7 +169,9 @@ def run_detached(
     if not isinstance(answer, dict):
         said = clean(err.decode("utf-8", "replace").strip() or f"exit code {child.returncode}", 500)
         raise OperatorError(
-            "helper-failed", f"{Path(argv[0]).name} … {argv[4] if len(argv) > 4 else ''} failed: {said}"
+            "helper-failed",
+            f"this program's helper on the container failed: {said}",
+            "see that Python and /proc work there",
         )
     if isinstance(answer.get("error"), dict):
         raise OperatorError.from_json(answer["error"])
@@ -186,6 +189,10 @@ def launch_here(
     """The launch itself, in a process without threads that ends afterwards. Parameters and errors as `launch`."""
     _refuse_unfit(layout, options)
     lock = RunLock.take(layout, "launch", by, "cannot-lock" in options.accept)
+    if not lock.locked and (status := generator_status(layout)).living:
+        # Without a lock the supervisor's death would open the door while its generator still writes.
+        lock.release()
+        raise OperatorError("lock-held", f"pid {status.pid} already generates under {layout.root}", "stop it first")
     now = time.time()
     run_id = new_run_id(now)
     # An address to post to is a secret in itself: the supervisor gets it in memory, the file shows the server.

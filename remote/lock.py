@@ -19,6 +19,7 @@ from typing import Any
 
 from remote import procfs
 from remote.errors import OperatorError
+from remote.exitcodes import ExitCode
 from remote.identity import Identity, alive, myself
 from remote.layout import Layout
 from remote.text import clean
@@ -89,12 +90,20 @@ class RunLock:
                 f"cannot open {layout.run_lock}: {error.strerror}",
                 "check that the root exists and is writable",
             ) from None
+        lock = cls(fd)
         try:
-            locked = _lock(fd, layout, accept_unlocked)
-            lock = cls(fd, locked)
+            lock.locked = _lock(fd, layout, accept_unlocked)
             lock.describe(purpose, by)
+        except OSError as error:
+            lock.release()
+            raise OperatorError(
+                "not-writable",
+                f"cannot write {layout.run_lock}: {error.strerror}",
+                "free space on the root's file system, or look at its health",
+                ExitCode.DISK,
+            ) from None
         except BaseException:
-            os.close(fd)
+            lock.release()
             raise
         return lock
 

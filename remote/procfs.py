@@ -18,6 +18,7 @@ MARK = "EAGLE3_RUN"
 
 _DEAD = frozenset("ZXx")
 _MAX_CMDLINE_BYTES = 1 << 16
+_MAX_FDINFO_BYTES = 1 << 14
 _MAX_ENVIRON_BYTES = 1 << 20
 
 
@@ -38,6 +39,16 @@ class Stat:
         return self.state in _DEAD
 
 
+def _read(path: str, most_bytes: int) -> bytes:
+    """The first bytes of a file that tells no size. Raises OSError."""
+    with open(path, "rb", buffering=0) as file:
+        parts: list[bytes] = []
+        while most_bytes > 0 and (part := file.read(min(most_bytes, 1 << 16))):
+            parts.append(part)
+            most_bytes -= len(part)
+    return b"".join(parts)
+
+
 def readable() -> bool:
     """Whether `/proc` is there at all; without it nothing can be said about any process."""
     return (PROC / "self" / "stat").exists()
@@ -46,7 +57,7 @@ def readable() -> bool:
 def read_stat(pid: int) -> Stat | None:
     """One process, or None when there is none (or `/proc` hides it)."""
     try:
-        raw = (PROC / str(pid) / "stat").read_bytes()
+        raw = _read(f"{PROC}/{pid}/stat", 4096)
     except OSError:
         return None
     # The name may hold blanks and parentheses: the fields begin after the LAST one.
@@ -88,8 +99,7 @@ def stats() -> Iterator[Stat]:
 def read_argv(pid: int) -> list[str]:
     """The command line, empty for kernel threads, zombies and the gone; bounded, since it is outside text."""
     try:
-        with (PROC / str(pid) / "cmdline").open("rb") as file:
-            raw = file.read(_MAX_CMDLINE_BYTES)
+        raw = _read(f"{PROC}/{pid}/cmdline", _MAX_CMDLINE_BYTES)
     except OSError:
         return []
     words = raw.split(b"\0")
@@ -106,8 +116,7 @@ def read_mark(pid: int) -> str | None:
 def read_variable(pid: int, name: str) -> str | None:
     """A variable of the environment a process was started with: "" without it, None when unreadable."""
     try:
-        with (PROC / str(pid) / "environ").open("rb") as file:
-            raw = file.read(_MAX_ENVIRON_BYTES)
+        raw = _read(f"{PROC}/{pid}/environ", _MAX_ENVIRON_BYTES)
     except OSError:
         return None
     wanted = name.encode() + b"="
@@ -175,18 +184,19 @@ class OpenFile:
 
 def open_files(pid: int, under: str) -> list[OpenFile]:
     """The descriptors of a process on files below the folder `under` (a real path without a final `/`)."""
-    folder = PROC / str(pid) / "fd"
+    # Paths as text: these are the agent's hottest calls, and pathlib would double their cost.
+    process = f"{PROC}/{pid}"
     found: list[OpenFile] = []
     try:
-        names = os.listdir(folder)
+        names = os.listdir(f"{process}/fd")
     except OSError:
         return found
     for name in names:
         try:
-            path = os.readlink(folder / name)
+            path = os.readlink(f"{process}/fd/{name}")
             if not path.startswith(under + "/"):
                 continue
-            info = (PROC / str(pid) / "fdinfo" / name).read_text()
+            info = _read(f"{process}/fdinfo/{name}", _MAX_FDINFO_BYTES).decode()
         except (OSError, UnicodeDecodeError):
             continue
         writes = flock = False

@@ -61,6 +61,13 @@ def is_shell(word: str) -> bool:
     return PurePath(word.lstrip("-")).name in _SHELLS
 
 
+def may_run_python(argv: list[str]) -> bool:
+    """Whether a command line is worth a closer look: Python, or something that is given a `.py`."""
+    return bool(argv) and (
+        _PYTHON.fullmatch(PurePath(argv[0]).name) is not None or any(word.endswith(".py") for word in argv[1:])
+    )
+
+
 def script_of(argv: list[str], cwd: str | None) -> tuple[str | None, str | None]:
     """`(path, code)` of what a Python command line runs: a script's absolute path, or the text after `-c`.
 

@@ -15,13 +15,12 @@ from typing import Any
 from remote import procfs
 from remote.errors import OperatorError
 from remote.flags import Flags, read_flags
-from remote.identity import Identity, of_stat
+from remote.identity import Identity, alive, of_stat
 from remote.layout import STATE_FOLDER, Layout
-from remote.lock import holding_pids
 from remote.masking import masked
 from remote.parents import Parent, parent_of
 from remote.runfile import read_run
-from remote.scripts import Script, read_script, script_of
+from remote.scripts import Script, may_run_python, read_script, script_of
 from remote.text import clean
 
 
@@ -83,31 +82,36 @@ def find_writers(layout: Layout) -> list[Writer]:
     """Look once, through all processes that `/proc` shows. Never raises; in ascending order of pid."""
     root = os.path.realpath(layout.root)
     among = [stat for stat in procfs.stats() if not stat.dead]
-    ours = _ours(layout)
-    found = [writer for stat in among if (writer := _look(stat, root, ours, among)) is not None]
+    opened = {stat.pid: procfs.open_files(stat.pid, root) for stat in among}
+    ours = _ours(layout, root, opened)
+    found = [
+        writer
+        for stat in among
+        if stat.pid not in ours and (writer := _look(stat, root, opened[stat.pid], among)) is not None
+    ]
     return _merged(found, among)
 
 
-def _ours(layout: Layout) -> set[int]:
-    ours = {os.getpid(), *holding_pids(layout)}
+def _ours(layout: Layout, root: str, opened: dict[int, list[procfs.OpenFile]]) -> set[int]:
+    """The one that looks, the run's own, and whoever holds the lock (`generate` or `retokenize` by hand)."""
+    lock = f"{root}/{STATE_FOLDER}/{layout.run_lock.name}"
+    ours = {pid for pid, files in opened.items() if any(file.flock and file.path == lock for file in files)}
+    ours.add(os.getpid())
     try:
         run = read_run(layout)
     except OperatorError:
         run = None
     for identity in (run.generator, run.supervisor) if run is not None else ():
-        stat = procfs.read_stat(identity.pid) if identity is not None else None
-        if identity is not None and stat is not None and of_stat(stat) == identity:
+        if identity is not None and alive(identity):
             ours.add(identity.pid)
     return ours
 
 
-def _look(stat: procfs.Stat, root: str, ours: set[int], among: list[procfs.Stat]) -> Writer | None:
-    if stat.pid in ours:
-        return None
-    files = sorted(
-        {file.path for file in procfs.open_files(stat.pid, root) if file.writes and _is_data(file.path, root)}
-    )
+def _look(stat: procfs.Stat, root: str, opened: list[procfs.OpenFile], among: list[procfs.Stat]) -> Writer | None:
+    files = sorted({file.path for file in opened if file.writes and _is_data(file.path, root)})
     argv = procfs.read_argv(stat.pid)
+    if not files and not may_run_python(argv):
+        return None
     cwd = procfs.read_cwd(stat.pid)
     script_path, code = script_of(argv, cwd)
     if not files and not _says_so(argv, cwd, script_path, code, root):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 
 from hypothesis import given
@@ -34,7 +35,7 @@ def test_each_rung_comes_once_in_order_and_not_before_the_last_one_had_its_time(
     said = climb(ladder, start, steps)
     expected = rungs(mode, drain_s, patience_s)
     assert [rung for _, rung in said] == list(expected[: len(said)]) and said[0][0] == start
-    for (before, rung), (after, _) in zip(said, said[1:], strict=False):
+    for (before, rung), (after, _) in itertools.pairwise(said):
         assert after >= before + rung.wait_s
     assert ladder.killed == any(rung.signal == signal.SIGKILL for _, rung in said)
     end = start + sum(steps)
