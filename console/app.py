@@ -30,7 +30,9 @@ from console.screens.main import MainScreen
 from console.terminal import GONE_EXIT_CODE, last_line, last_resort, on_signals, terminal_gone
 from console.themes import DARK, DARK_PALETTE, LIGHT, LIGHT_PALETTE
 from console.view import LinkState
+from remote.errors import OperatorError
 from remote.options import Options
+from remote.text import clean
 
 TERMINAL_WATCH_S = 1.0
 CLOSE_DEADLINE_S = 1.0
@@ -71,6 +73,7 @@ class ConsoleApp(App[int]):
         self._ascii = AsciiFilter(wants_ascii() if ascii_only is None else ascii_only)
         super().__init__()
         self.desk = desk or opening_desk(target, options or Options(), 0.0)
+        self.desk.ascii_only = self._ascii.enabled
         self._open_desk = open_desk
         self._unsubscribe: Callable[[], None] = lambda: None
         self._asked_key = ""
@@ -98,7 +101,15 @@ class ConsoleApp(App[int]):
             self.run_worker(self._open_now(self._open_desk), name="open", group="open", exit_on_error=False)
 
     async def _open_now(self, open_desk: OpenDesk) -> None:
-        made = await open_desk()
+        try:
+            made = await open_desk()
+        except OperatorError as error:
+            self.exit(int(error.exit_code), return_code=int(error.exit_code), message=Text(f"eagle3-console: {error}"))
+            return
+        except Exception as error:
+            # A worker's error would end in silence here.
+            self._handle_exception(error)
+            return
         # Screens hold the desk: it is filled, not replaced.
         self.desk.operations, self.desk.targets, self.desk.clock = made.operations, made.targets, made.clock
         self.use(made)
@@ -133,12 +144,20 @@ class ConsoleApp(App[int]):
     def _in_dialog(self) -> bool:
         return isinstance(self.screen, Dialog)
 
-    async def switch_target(self, name: str) -> None:
-        """Show another target; the one before stays connected. Raises OperatorError."""
+    def switch_target(self, name: str) -> None:
+        """Show another target; the one before stays connected."""
+        # A worker of the app: the screen that asks for it is one of those that go.
+        self.run_worker(self._switch(name), name="switch", group="switch", exclusive=True, exit_on_error=False)
+
+    async def _switch(self, name: str) -> None:
         targets = self.desk.targets
         if targets is None:
             return
-        controller = await targets.open(name)
+        try:
+            controller = await targets.switch(name)
+        except OperatorError as error:
+            self.notify(clean(error, 300), severity="error", markup=False)
+            return
         while len(self.screen_stack) > 1:
             await self.pop_screen()
         self.desk.controller, self.desk.budget, self.desk.observed = controller, None, Observed()
@@ -193,7 +212,8 @@ class ConsoleApp(App[int]):
         own: Sequence[Key] = screen.KEYS if isinstance(screen, ConsoleScreen) else ()
         for key in (*own, *EVERYWHERE):
             if key.action != "command_palette" and screen.check_action(key.action, ()):
-                yield SystemCommand(f"{key.word} ({key.shown})", key.help, lambda key=key: self._run_key(screen, key))
+                title, _, more = key.help.partition(": ")
+                yield SystemCommand(f"{title}  {key.shown}", more, lambda key=key: self._run_key(screen, key))
 
     async def _run_key(self, screen: Screen[object], key: Key) -> None:
         await self.run_action(key.action, self if key in EVERYWHERE else screen)

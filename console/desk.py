@@ -26,6 +26,7 @@ class Desk:
     targets: Targets | None = None
     clock: Callable[[], float] = time.time
     budget: Budget | None = None
+    ascii_only: bool = False
     observed: Observed = field(default_factory=Observed)
 
     @property

@@ -146,6 +146,10 @@ class Targets(Protocol):
         """Open a target or return its open controller; does not wait for the connection. Raises OperatorError."""
         ...
 
+    async def switch(self, name: str) -> ControllerLike:
+        """Open a target and make it the current one. Raises OperatorError."""
+        ...
+
     async def trust(self, controller: ControllerLike) -> None:
         """Pin the key that the container showed, after an explicit yes, and connect again."""
         ...

@@ -15,7 +15,7 @@ from console.view import View
 from remote.text import clean
 from widgets.bars import bar
 from widgets.token_row import Token, token_rows
-from widgets.tones import ACT, DIM, GOOD, LOOK, NOTE, STRONG, UNKNOWN
+from widgets.tones import ACT, CURVE, DIM, GOOD, LOOK, NOTE, STRONG, UNKNOWN
 
 FINISH_WORDS = {
     "stop": ("ended by itself", GOOD),
@@ -126,7 +126,7 @@ def length_lines(fields: Fields, width: int) -> list[Text]:
     for at, number in enumerate(grouped):
         line = Text(no_wrap=True)
         line.append(f"  {text.count(at * step):>7} – {text.count((at + 1) * step - 1):<7} ", DIM)
-        line.append(bar(number / most, cells), f"{DIM} {NOTE}").append(f" {text.count(number)}", "" if number else DIM)
+        line.append(bar(number / most, cells), CURVE).append(f" {text.count(number)}", "" if number else DIM)
         out.append(line)
     return out
 

@@ -13,7 +13,7 @@ from console.model import Engine, Gpu
 from console.view import View
 from widgets.bars import sparkline
 from widgets.card import CardValue
-from widgets.tones import ACT, DIM, GOOD, LOOK, STRONG, UNKNOWN
+from widgets.tones import ACT, CURVE, DIM, GOOD, LOOK, STRONG, UNKNOWN
 
 IDLE_PERCENT = 10
 HOT_C = 88
@@ -69,7 +69,7 @@ def load_line(engine: Engine, history: Sequence[float | None] = ()) -> Text:
     out.append(f"{text.count(engine.running)} running, {text.count(engine.queued)} queued")
     out.append("  ").append(f"{text.about(engine.tokens_s)} tok/s", STRONG if engine.tokens_s else "")
     if any(value is not None for value in history):
-        out.append(" ").append(sparkline(history, 12), DIM)
+        out.append(" ").append(sparkline(history, 12), CURVE)
     usage = None if engine.token_usage is None else engine.token_usage * 100
     out.append("  ").append(f"KV {text.percent(usage, 100)}")
     return out
@@ -138,7 +138,7 @@ def gpu_bar_lines(gpus: Sequence[Gpu], history: Sequence[Sequence[float | None]]
         power = UNKNOWN if gpu.power_w is None else f"{gpu.power_w:.0f}"
         line.append(f"  {warm:>3} °C  {power:>4} W  ")
         nights = history[place] if place < len(history) else ()
-        line.append(sparkline(nights, max(0, width - line.cell_len), 100.0), DIM)
+        line.append(sparkline(nights, max(0, width - line.cell_len), 100.0), CURVE)
         out.append(line)
     return out
 

@@ -185,9 +185,13 @@ def _count(number: int | None, zero_is_nothing: bool = False) -> Text:
 
 def _answers(row: Dataset) -> Text:
     done = row.responses if row.answered is None else row.answered
-    if done is None and row.prompts is None:
+    return _both(done, row.prompts)
+
+
+def _both(done: int | None, prompts: int | None) -> Text:
+    if done is None and prompts is None:
         return Text(UNKNOWN, DIM)
-    return Text(f"{text.count(done)}/{text.count(row.prompts)}", DIM if not done else "")
+    return Text(f"{text.count(done)}/{text.count(prompts)}", DIM if not done else "")
 
 
 def _percent(tokens: int | None, budget: int | None) -> Text:
@@ -259,7 +263,7 @@ def foot(view: View, cols: Sequence[Column]) -> dict[str, Text]:
         "name": Text("all", DIM),
         "prompts": _count(totals.prompts),
         "responses": _count(totals.responses),
-        "answers": Text(f"{text.count(totals.responses)}/{text.count(totals.prompts)}"),
+        "answers": _both(totals.responses, totals.prompts),
         "tokens": _figure(totals.tokens, text.tokens(totals.tokens)),
         "bar": share_bar(totals.tokens, totals.budget, width),
         "percent": _percent(totals.tokens, totals.budget),

@@ -21,6 +21,7 @@ _STATES = {
     LinkState.CHANGED_KEY: ("✗", "HOST KEY CHANGED", ACT),
     LinkState.CLOSED: ("○", "closed", DIM),
 }
+ROOMY = 100
 LEVEL_TONES = {Level.CRITICAL: ACT, Level.WARNING: LOOK, Level.NOTE: NOTE}
 
 
@@ -106,7 +107,7 @@ def _parts_without_link(view: View, width: Width) -> list[tuple[int, Text]]:
         parts.append((7, Text(f"next try in {wait} (try {link.attempt})")))
     elif link.state in (LinkState.RECONNECTING, LinkState.STALE):
         parts.append((7, Text("reconnecting" if link.state is LinkState.RECONNECTING else "waiting for an answer")))
-    if link.error:
+    if link.error and view.snapshot is not None:
         parts.append((3, Text(link.error, DIM)))
     parts.append((8, Text("R now", STRONG)))
     return parts
@@ -116,7 +117,7 @@ def _fit(columns: int, parts: list[tuple[int, Text]]) -> Text:
     """Join the parts with gaps; the least important go first when there is no room."""
     room = columns - 2
     kept = list(parts)
-    gap = 3 if columns >= 100 else 2
+    gap = 3 if columns >= ROOMY else 2
 
     def size() -> int:
         return sum(part.cell_len for _, part in kept) + gap * (len(kept) - 1)
@@ -201,9 +202,11 @@ def alert_line(alert: Alert, view: View, columns: int) -> Text:
 def alert_block(alert: Alert, view: View, columns: int) -> list[Text]:
     """An alert in full: its sentence wrapped, and on the last line the key and what it does."""
     head = _alert_head(alert, view)
-    indent = head.cell_len
-    words = text.wrap(alert.sentence, max(20, columns - 2 - indent))
-    lines = [head.append(words[0]), *(Text(" " * indent + part) for part in words[1:])]
+    first, *more = text.wrap(alert.sentence, max(20, columns - 2 - head.cell_len))
+    # Where lines are short, what follows begins at the left, or there would be more lines than words.
+    indent = head.cell_len if columns >= ROOMY else 2
+    more = text.wrap(" ".join(more), max(20, columns - 2 - indent)) if more else []
+    lines = [head.append(first), *(Text(" " * indent + part) for part in more)]
     if alert.next_step:
         step = Text(" " * indent, no_wrap=True)
         step.append("→ ", DIM).append(f"{alert.press} " if alert.press else "", STRONG).append(alert.next_step)

@@ -45,7 +45,13 @@ class KeyedTable(DataTable[Text]):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(
-            cursor_type="row", cursor_foreground_priority="renderable", zebra_stripes=False, header_height=1, show_row_labels=False, id=id, classes=classes
+            cursor_type="row",
+            cursor_foreground_priority="renderable",
+            zebra_stripes=False,
+            header_height=1,
+            show_row_labels=False,
+            id=id,
+            classes=classes,
         )
         self._columns: tuple[Column, ...] = ()
         self._rows: tuple[Row, ...] = ()

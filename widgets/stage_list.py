@@ -54,7 +54,11 @@ def stage_lines(stages: Sequence[Stage], width: int = 78) -> list[Text]:
         told = stage.state not in (StageState.WAITING, StageState.DONE)
         detail = f"{stage.detail}  ({stage.state.value})" if told else stage.detail
         first, *rest = wrapped(detail, width - indent)
-        out.append(Text.assemble((f"{mark} {number} ", tone), (stage.word.ljust(wide + 2), "bold"), (first, tone if told else "")))
+        out.append(
+            Text.assemble(
+                (f"{mark} {number} ", tone), (stage.word.ljust(wide + 2), "bold"), (first, tone if told else "")
+            )
+        )
         out.extend(Text.assemble(" " * indent, (part, tone if told else "")) for part in rest)
         out.extend(Text(" " * indent + more, DIM) for more in stage.more)
     return out

@@ -13,6 +13,8 @@ ACT = "bold red"
 NOTE = "cyan"
 DIM = "dim"
 STRONG = "bold"
+CURVE = "dim cyan"
+"""Bars and curves: large, therefore quiet."""
 PLAIN = ""
 
 UNKNOWN = "–"

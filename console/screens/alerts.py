@@ -59,10 +59,10 @@ class AlertsScreen(ConsoleScreen):
         audit.show([audit_line(entry, view) for entry in entries] or [Text("nothing yet", DIM)])
 
     def _columns(self) -> tuple[Column, ...]:
-        room = max(20, self.app.size.width - 2 - (10 + 14 + 12 + 8))
+        room = max(20, self.app.size.width - 2 - (10 + 12 + 12 + 8))
         return (
             Column("level", "level", 10),
-            Column("since", "since", 14),
+            Column("since", "since", 12),
             Column("sentence", "what", room),
             Column("seen", "seen by", 12),
         )
@@ -76,6 +76,7 @@ class AlertsScreen(ConsoleScreen):
         lines = [Text("✓ no alerts", GOOD)] if not view.alerts else []
         if alert is not None:
             lines += [Text(part) for part in text.wrap(clean(alert.sentence, 600), max(20, self.app.size.width - 4))]
+            lines.append(Text(f"for {text.duration(view.age_s(alert.since))}", DIM))
             step = f"next: {alert.next_step}" + (f"  (key {alert.press})" if alert.press else "")
             lines += [Text(part, STRONG) for part in text.wrap(step, max(20, self.app.size.width - 4))]
         self.query_one("#alert-text", Block).show(lines)
@@ -93,7 +94,7 @@ class AlertsScreen(ConsoleScreen):
             return
         self._told(await self.desk.operations.ack(self.desk.controller, alert))
 
-    @work(name="note", group="note", exclusive=True, exit_on_error=False)
+    @work(name="note", group="asking", exclusive=True, exit_on_error=False)
     async def action_note(self) -> None:
         """A note for the next shift."""
         words = await self.app.push_screen_wait(
@@ -102,7 +103,7 @@ class AlertsScreen(ConsoleScreen):
         if words:
             self._told(await self.desk.operations.note(self.desk.controller, words))
 
-    @work(name="hold", group="hold", exclusive=True, exit_on_error=False)
+    @work(name="hold", group="asking", exclusive=True, exit_on_error=False)
     async def action_hold(self) -> None:
         """Set the hold, or lift it."""
         hold = self.desk.view.snapshot.hold if self.desk.view.snapshot is not None else None
@@ -130,7 +131,7 @@ def _sorted(view: View) -> list[Alert]:
 def _alert_row(alert: Alert, view: View) -> Row:
     tone = DIM if alert.acked_by else LEVEL_TONES[alert.level]
     mark = "✓" if alert.acked_by else "▲"
-    since = f"{text.moment(alert.since, view.container_now)} {text.age(view.age_s(alert.since))}"
+    since = text.moment(alert.since, view.container_now)
     return Row(
         alert.key,
         {

@@ -93,10 +93,13 @@ class ConsoleScreen(Screen[None]):
         """The key bar: dimmed where a key can do nothing now."""
         live, read_only = view.link.fresh, view.options.read_only
         return [
-            KeyHint(key.shown, key.word, key.action, allowed(key, live=live, read_only=read_only))
+            KeyHint(self._shown(key), key.word, key.action, allowed(key, live=live, read_only=read_only))
             for key in self.all_keys()
             if key.bar
         ]
+
+    def _shown(self, key: Key) -> str:
+        return "Enter" if key.shown == "⏎" and self.desk.ascii_only else key.shown
 
     def help_words(self) -> str:
         """What the help says of the widget that has the focus."""

@@ -18,7 +18,7 @@ from console.screens.scrolled import PageScreen
 from console.view import View
 from remote.layout import dataset_title
 from widgets.bars import sparkline
-from widgets.tones import DIM, LOOK, STRONG, UNKNOWN
+from widgets.tones import CURVE, DIM, LOOK, STRONG, UNKNOWN
 
 HISTORY_HOURS = 12
 REFRESH_HISTORY_S = 60.0
@@ -99,6 +99,6 @@ def history_lines(history: History, asked: bool, width: int) -> list[Text]:
         known = [value for value in series if value is not None]
         top = f"{text.about(max(known))}" if known else UNKNOWN
         line = Text(f"{name:<21}", no_wrap=True)
-        line.append(sparkline(series, max(10, width - 34)), DIM)
+        line.append(sparkline(series, max(10, width - 34)), CURVE)
         out.append(line.append(f"  max {top:>7}"))
     return out

@@ -65,4 +65,4 @@ class FirstRunScreen(ConsoleScreen):
         except OperatorError as error:
             answer.say(Text(clean(error, 400), ACT))
             return
-        await cast("ConsoleApp", self.app).switch_target(name)
+        cast("ConsoleApp", self.app).switch_target(name)

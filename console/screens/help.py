@@ -13,7 +13,7 @@ from console.desk import Desk
 from console.keys import Key, Needs, allowed
 from console.screens.scrolled import PageScreen
 from console.view import View
-from widgets.tones import ACT, DIM, LOOK, STRONG
+from widgets.tones import DIM, LOOK, STRONG
 
 WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "main": (
@@ -71,13 +71,17 @@ class HelpScreen(PageScreen):
             )
         if not live:
             lines.append(Text("There is no live link: keys marked ✗ do nothing until it is back.", LOOK))
-        for title, rows in ((self.place, self.screen_keys), ("everywhere", keys.EVERYWHERE), ("moving", keys.MOVES)):
-            lines += [Text(""), Text(title, STRONG)]
+        for title, rows in (("", self.screen_keys), ("everywhere", keys.EVERYWHERE)):
+            lines += [Text(title, STRONG)]
             lines += [key_line(key, allowed(key, live=live, read_only=read_only)) for key in rows]
+        lines += [
+            Text("moving", STRONG),
+            *(pair_line(*pair) for pair in zip(keys.MOVES[::2], keys.MOVES[1::2], strict=True)),
+        ]
         words = WORDS.get(self.place, ())
         if words:
             wide = max(len(word) for word, _ in words)
-            lines += [Text(""), Text("words", STRONG)]
+            lines += [Text("words", STRONG)]
             lines += [Text(f"  {word:<{wide}}  ").append(meaning, DIM) for word, meaning in words]
         return lines
 
@@ -85,12 +89,17 @@ class HelpScreen(PageScreen):
 def key_line(key: Key, works: bool) -> Text:
     """A row of the help: key, what it does, and marks for what asks, changes, or does nothing now."""
     out = Text(no_wrap=True)
-    out.append(f"  {key.shown:<7}", STRONG if works else DIM)
+    out.append(f"  {key.shown:<11}", STRONG if works else DIM)
     out.append(key.help, "" if works else DIM)
     if not works:
         out.append("  ✗ not now", LOOK)
     elif key.destructive:
-        out.append("  asks first", ACT)
+        out.append("  asks first", LOOK)
     elif key.needs is Needs.CHANGE:
         out.append("  changes the container", DIM)
     return out
+
+
+def pair_line(one: Key, other: Key) -> Text:
+    """Two keys that belong together in one row."""
+    return Text.assemble((f"  {f'{one.shown} {other.shown}':<11}", STRONG), f"{one.help}, {other.help.lower()}")

@@ -102,14 +102,13 @@ class TargetsScreen(ConsoleScreen):
         event.stop()
         self.action_switch()
 
-    @work(name="switch", group="switch", exclusive=True, exit_on_error=False)
-    async def action_switch(self) -> None:
+    def action_switch(self) -> None:
         """Show the target under the cursor."""
         name = self.query_one("#targets", KeyedTable).row_key
         if name is not None:
-            await cast("ConsoleApp", self.app).switch_target(name)
+            cast("ConsoleApp", self.app).switch_target(name)
 
-    @work(name="add-target", group="switch", exclusive=True, exit_on_error=False)
+    @work(name="add-target", group="asking", exclusive=True, exit_on_error=False)
     async def action_add(self) -> None:
         """Add a target."""
         targets = self.desk.targets

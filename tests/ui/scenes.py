@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from textual.pilot import Pilot
+from textual.worker import WorkerCancelled, WorkerFailed
 
 from console.app import ConsoleApp
 from console.desk import Desk
@@ -14,6 +17,8 @@ from console.view import Link, LinkState
 from remote.options import Options
 from tests.support.recorded import FakeController, desk_of, snapshot_json, stale_link, view_of
 
+SETTLE_DEADLINE_S = 20.0
+WAIT_FOR_OPERATOR = ("asking",)
 SIZES = ((120, 36), (80, 24))
 
 
@@ -68,7 +73,7 @@ SCENES: tuple[Scene, ...] = (
     Scene("trace", ("d",)),
     Scene("restart", ("r",)),
     Scene("kill", ("K",)),
-    Scene("budget", ("b", "ctrl+a", "5", "M", "enter")),
+    Scene("budget", ("b", "5", "M", "enter")),
     Scene("detail", ("j", "enter")),
     Scene("detail-row", ("j", "enter", "G")),
     Scene("schema", ("s",), make=_state("ten-thousand-bad")),
@@ -114,10 +119,22 @@ SCENES: tuple[Scene, ...] = (
 
 
 async def settle(pilot: Pilot[int]) -> None:
-    """Wait until no worker runs and everything is painted."""
-    await pilot.pause()
-    await pilot.app.workers.wait_for_complete([w for w in pilot.app.workers if w.group != "open"])
-    await pilot.pause()
+    """Wait until no worker runs and everything is painted; workers that wait for an operator are left to wait."""
+    async with asyncio.timeout(SETTLE_DEADLINE_S):
+        await pilot.pause()
+        busy = [worker for worker in pilot.app.workers if worker.group not in WAIT_FOR_OPERATOR]
+        for worker in busy:
+            with contextlib.suppress(WorkerFailed, WorkerCancelled):
+                await worker.wait()
+        await pilot.pause()
+
+
+async def _ready(pilot: Pilot[int]) -> None:
+    await settle(pilot)
+    screen = pilot.app.screen
+    if isinstance(screen, Dialog) and not screen.armed:
+        screen.arm()
+        await settle(pilot)
 
 
 async def picture(scene: Scene, size: tuple[int, int]) -> str:
@@ -127,11 +144,8 @@ async def picture(scene: Scene, size: tuple[int, int]) -> str:
     if scene.theme:
         app.theme = scene.theme
     async with app.run_test(size=size, notifications=False) as pilot:
-        await settle(pilot)
+        await _ready(pilot)
         for key in scene.keys:
             await pilot.press(key)
-            await settle(pilot)
-            if isinstance(app.screen, Dialog) and not app.screen.armed:
-                app.screen.arm()
-                await settle(pilot)
+            await _ready(pilot)
         return app.export_screenshot(title=f"eagle3-console: {scene.name}")
