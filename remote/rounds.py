@@ -111,14 +111,14 @@ class Rounds:
 
     def surroundings(self, options: Options, writers: Sequence[Writer] | None = None) -> Surroundings:
         """What a plan knows besides the data, with what the watches know already."""
-        rows = (self._gpus.value or {}).get("rows")
         return look_around(
             self.layout,
             options,
             status=self._status.value or self.status(),
             # Only what is known already: a look that hangs must not take the plan with it.
             writers=writers if writers is not None else self._writers.value or (),
-            gpus=len(rows) if rows is not None else None,
+            # nvidia-smi is asked by its own watch alone: two at once would give neither an answer.
+            gpus=len((self._gpus.value or {}).get("rows") or ()),
             engine=self.engine.facts(),
         )
 

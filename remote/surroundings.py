@@ -41,7 +41,7 @@ def look_around(
 ) -> Surroundings:
     """Everything that was not passed is looked up; the engine is not probed here, for that takes seconds.
 
-    `rate_tokens_s` is a speed that the caller has measured. Never raises: what cannot be found out
+    `rate_tokens_s` is a speed that the caller has measured; `gpus` of 0 says that the caller has looked and knows of none. Never raises: what cannot be found out
     is None, with a line in `problems`.
     """
     problems: list[str] = []
@@ -62,7 +62,7 @@ def look_around(
         at=at,
         processes=tuple(processes),
         rate=_rate(layout, status, rate_tokens_s, engine),
-        gpus=_gpus(problems) if gpus is None else gpus,
+        gpus=_gpus(problems) if gpus is None else gpus or None,
         release=release(),
         fingerprint=fingerprint,
         model=model,
