@@ -78,7 +78,8 @@ class DatasetMemory:
         was_present, looked_before = watched.present, self.scan is not None
         change = watched.refresh(table)
         appeared = looked_before and not was_present and table.lines > 0
-        if change is Change.GREW or (change is Change.REREAD and appeared):
+        # What a look finds that was not there when the index was saved may be hours old: it is growth only from now on.
+        if looked_before and (change is Change.GREW or (change is Change.REREAD and appeared)):
             since, _ = self._grew_at.get(watched.path, (now_s, now_s))
             self._grew_at[watched.path] = (since, now_s)
         if change is Change.REREAD:

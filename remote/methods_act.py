@@ -25,7 +25,6 @@ from remote.params import Params
 from remote.preflight import run_preflight
 from remote.release import durable_archive
 from remote.session import Session
-from remote.settling import settle
 from remote.stop import stop_run, stop_stray
 from remote.stopped import Stopped, record_stop
 from remote.text import clean
@@ -66,7 +65,7 @@ def _refuse_blocked(session: Session, options: Options, key_given: bool) -> None
     checks = run_preflight(
         session.layout,
         options,
-        settle(session.layout, states),
+        states,
         plan,
         around,
         python=session.known_python(options) or choose_python(options),

@@ -11,6 +11,7 @@ from remote.host import disk as disk_facts
 from remote.layout import RESPONSES, dataset_id
 from remote.lock import Holder, holder
 from remote.preflight_look import Look
+from remote.settling import still_growing
 from remote.text import clean
 
 DISK_MARGIN = 1.25
@@ -112,6 +113,9 @@ def growth(look: Look) -> Check:
     ours = any(process.ours for process in look.around.processes)
     growing = [state.folder for state in look.states if state.growing and state.folder not in known]
     unseen = [process for process in look.around.processes if not process.datasets and not process.ours]
+    if growing and not ours and not unseen:
+        # A writer that has just died leaves files that grew until a moment ago; only one that writes on is in the way.
+        growing = still_growing(look.layout, growing)
     if growing and not ours and not unseen:
         names = ", ".join(dataset_id(folder) for folder in growing)
         return Check(

@@ -174,8 +174,14 @@ def test_growth_without_a_writer_blocks(root: Path) -> None:
     seen = look(root, Options(root=str(root)))
     growing = [replace(state, growing=state.folder.startswith("B4")) for state in seen.states]
     assert preflight_host.growth(seen).level == "ok"
-    blocked = preflight_host.growth(replace(seen, states=growing))
+    responses = root / "B4_mixturethoughts" / "raw_responses.jsonl"
+    code = "import sys, time\nwhile True:\n    open(sys.argv[1], 'a').write('{}\\n')\n    time.sleep(0.05)"
+    with subprocess.Popen([sys.executable, "-c", code, str(responses)]) as appender:
+        blocked = preflight_host.growth(replace(seen, states=growing))
+        appender.kill()
     assert (blocked.level, "B4" in blocked.detail) == ("blocker", True)
+    # It has just died: its last lines are in nobody's way.
+    assert preflight_host.growth(replace(seen, states=growing)).level == "ok"
     writer = replace(seen.around, processes=(Process(1, datasets=("B4_mixturethoughts",)),))
     assert preflight_host.growth(replace(seen, states=growing, around=writer)).level == "ok"
 
