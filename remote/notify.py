@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from remote.masking import masked_hook
 from remote.text import clean
+
+if TYPE_CHECKING:
+    from urllib.request import Request
 
 TIMEOUT_S = 10.0
 TRIES = 3
@@ -64,8 +65,11 @@ def shape_of(address: str) -> tuple[str, str]:
     return "generic", address
 
 
-def request_for(address: str, notice: Notice) -> urllib.request.Request:
+def request_for(address: str, notice: Notice) -> Request:
     """The request that posts a notice in the address's shape. Raises ValueError when the address is none."""
+    # Here, not above: every launch imports this module, and few of them post.
+    from urllib.request import Request
+
     shape, url = shape_of(address)
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
         raise ValueError("not an http address")
@@ -73,14 +77,14 @@ def request_for(address: str, notice: Notice) -> urllib.request.Request:
         # ntfy reads a header as latin-1; what does not fit is sent as an encoded word (RFC 2047), which it decodes.
         title = notice.title.encode("ascii", "replace").decode()
         level = "high" if notice.event in ("stalled", "ended") else "default"
-        return urllib.request.Request(
+        return Request(
             url,
             notice.text.encode(),
             {"Title": title, "Priority": level, "Content-Type": "text/plain; charset=utf-8"},
             method="POST",
         )
     body: dict[str, Any] = {"text": f"{notice.title}: {notice.text}"} if shape == "slack" else notice.to_json()
-    return urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST")
+    return Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST")
 
 
 def post(
@@ -98,19 +102,22 @@ def post(
 
 
 def _post_one(address: str, notice: Notice, timeout_s: float, pause: Callable[[float], object]) -> str | None:
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
     why = ""
     for attempt in range(TRIES):
         if attempt:
             pause(_PAUSE_S * attempt)
         try:
-            with urllib.request.urlopen(request_for(address, notice), timeout=timeout_s):
+            with urlopen(request_for(address, notice), timeout=timeout_s):
                 return None
-        except urllib.error.HTTPError as error:
+        except HTTPError as error:
             error.close()
             why = f"HTTP {error.code}"
             if 400 <= error.code < 500 and error.code not in (408, 429):
                 break
-        except (OSError, ValueError, urllib.error.URLError) as error:
+        except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             why = clean(getattr(reason, "strerror", None) or type(reason).__name__, 80)
         except Exception as error:

@@ -27,16 +27,17 @@ from remote.exitcodes import ExitCode
 from remote.gpus import helper_pids
 from remote.handshake import API_KEY, READY_FD, ReadyPipe, Report
 from remote.identity import identify, myself
-from remote.inflight import abort_leftovers
 from remote.layout import Layout
 from remote.lock import LOCK_FD, RunLock
 from remote.obeying import Obeying
 from remote.obituary import Death, exit_record
+from remote.options import TABLE
 from remote.rotation import follow, open_log, rotate
-from remote.run_settings import read_api_key
 from remote.runfile import Run, read_progress, write_object, write_run
 from remote.text import clean
 
+_DROPPED = frozenset({option.variable for option in TABLE} | {procfs.MARK, LOCK_FD, READY_FD, API_KEY})
+"""What would overrule `run.json`, or was meant for another process."""
 _ROTATE_EVERY_S = 30.0
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -113,7 +114,11 @@ class Supervisor:
     def _start(self) -> None:
         log = open_log(self.layout)
         environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("EAGLE3_", "SSH_"))},
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if name not in _DROPPED and not name.startswith("SSH_")
+            },
             **self._secrets,
             procfs.MARK: self.run.run_id,
             LOCK_FD: str(self.lock.fd),
@@ -286,6 +291,9 @@ class Supervisor:
     def _abort_leftovers(self, death: Death) -> None:
         if death.code in (int(ExitCode.DONE), int(ExitCode.STOPPED)):
             return
+        # Needed at a bad end alone, and http costs a launch as much again as all the rest.
+        from remote.inflight import abort_leftovers
+
         try:
             found = abort_leftovers(self.layout, self._api_key())
         except OSError as error:
@@ -299,6 +307,8 @@ class Supervisor:
         key, path = self._secrets.get(API_KEY), self.run.options.api_key_file
         if key or path is None:
             return key
+        from remote.run_settings import read_api_key
+
         try:
             return read_api_key(path)
         except OperatorError as error:

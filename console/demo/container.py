@@ -175,6 +175,7 @@ class _Daemon:
                 await asyncio.to_thread(self._make_data)
             self._tell({"stage": "starting the stand-in engine"})
             engine_url = await asyncio.to_thread(self._start_engine)
+            self._make_nvidia_smi(engine_url)
             if not self._bare:
                 self._start_older_script(engine_url)
             self._tell({"stage": "starting the SSH server"})
@@ -209,13 +210,15 @@ class _Daemon:
 
         for folder in (self._root, self._model, self._work, self._home, self._bin):
             folder.mkdir(parents=True)
-        smi = self._bin / "nvidia-smi"
-        smi.write_text(
-            f'#!/bin/sh\nPYTHONPATH="{_SOURCES}" exec "{sys.executable}" -B -S -m console.demo.nvidia_smi "$@"\n'
-        )
-        smi.chmod(0o755)
         for name in ("host_key", "client_key"):
             make_key(self._key(name))
+
+    def _make_nvidia_smi(self, engine_url: str) -> None:
+        """The one first on PATH; its figures follow the engine's load."""
+        program = self._bin / "nvidia-smi"
+        variables = f'EAGLE3_DEMO_ENGINE="{engine_url}" PYTHONPATH="{_SOURCES}"'
+        program.write_text(f'#!/bin/sh\n{variables} exec "{sys.executable}" -B -S -m console.demo.nvidia_smi "$@"\n')
+        program.chmod(0o755)
 
     def _make_data(self) -> None:
         from console.demo.data import make_data

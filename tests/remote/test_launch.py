@@ -91,6 +91,20 @@ def test_a_secret_is_in_the_environment_alone(layout: Layout) -> None:
     assert f"{server.url}/***" in layout.run_json.read_text()
 
 
+def test_the_launchers_environment_is_passed_on_but_for_what_would_overrule_the_run(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EAGLE3_TOKEN_BUDGET", "5")
+    monkeypatch.setenv("SSH_CLIENT", "10.0.0.1 1 22")
+    monkeypatch.setenv("HF_HOME", "/data/hf")
+    monkeypatch.setenv("EAGLE3_DEMO", "mark-of-somebody-else")
+    launched = launch_fake(layout)
+    for name, value in {"EAGLE3_TOKEN_BUDGET": "", "SSH_CLIENT": "", "HF_HOME": "/data/hf"}.items():
+        assert procfs.read_variable(launched.pid, name) == value
+    assert procfs.read_variable(launched.pid, "EAGLE3_DEMO") == "mark-of-somebody-else"
+    assert procfs.read_mark(launched.pid) == launched.run_id
+
+
 def test_what_the_generator_says_is_the_error(layout: Layout) -> None:
     with pytest.raises(OperatorError) as refused:
         launch_fake(layout, "refuse")
