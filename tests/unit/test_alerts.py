@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -223,3 +226,14 @@ def test_thresholds_name_what_is_wrong_with_them() -> None:
         read_thresholds({"length_share": 30}, "config.toml")
     with pytest.raises(OperatorError, match="0 or more"):
         read_thresholds({"stale_s": True}, "config.toml")
+
+
+def test_every_alert_has_its_row_in_the_docs_and_every_row_an_alert() -> None:
+    folder = Path(__file__).parents[2]
+    sources = "".join(path.read_text() for path in sorted((folder / "console").glob("alert_*.py")))
+    raised = {*re.findall(r'Finding\(\s*f?"([a-z-]+)', sources), *re.findall(r'^\s+\("([a-z-]+)", ', sources, re.M)}
+    page = (folder / "docs" / "alerts.md").read_text()
+    documented = set(re.findall(r"^\| `([a-z-]+)` \|", page, re.M))
+    assert raised == documented
+    named = set(re.findall(r"`([a-z_]+)`", page.partition("## The link")[0]))
+    assert {item.name for item in dataclasses.fields(Thresholds)} <= named
