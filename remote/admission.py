@@ -123,8 +123,8 @@ class Admission:
         ticket = self.tracks[folder].in_flight[key]
         ticket.sent_at, ticket.limit = now, limit
 
-    def kept(self, folder: str, key: str, now: float, tokens: int) -> None:
-        """An answer ended well and was kept."""
+    def kept(self, folder: str, key: str, now: float, tokens: int) -> float:
+        """An answer ended well and was kept. Returns when it was sent."""
         track = self.tracks[folder]
         ticket = track.in_flight.pop(key)
         track.tokens += tokens
@@ -132,6 +132,7 @@ class Admission:
         self.everyone.add(tokens)
         self._speed_tokens = self._speed_tokens * _SPEED_MEMORY + tokens
         self._speed_s = self._speed_s * _SPEED_MEMORY + max(now - ticket.sent_at, 1e-6)
+        return ticket.sent_at
 
     def dropped(self, folder: str, key: str, back: bool = False) -> None:
         """A prompt gave its place up without an answer; `back` when it may be admitted again."""

@@ -71,10 +71,11 @@ class Asking:
         try:
             kept = await self._answered(job)
         except GivenUp as given:
-            failure = Failure(job.folder, job.prompt.key, job.digest, given.kind, given.detail)
+            failure = Failure(job.folder, job.prompt, job.digest, given.kind, given.detail, given.certain)
             self.set_aside(self._blame.given_up(failure))
-            if self._blame.alike is not None:
-                raise _all_alike(self._blame.alike) from None
+            alike = self._blame.alike()
+            if alike is not None:
+                raise _all_alike(alike) from None
         except Suspected:
             self._suspect(job)
         except Refused as error:
@@ -99,7 +100,9 @@ class Asking:
         vocab_size = self._prepared.model.vocab_size
         if min(ids) < 0 or max(ids) >= vocab_size:
             # Sent, it would end the whole engine.
-            raise GivenUp("outside-vocabulary", f"it has an id that is not in the vocabulary of {vocab_size}")
+            raise GivenUp(
+                "outside-vocabulary", f"it has an id that is not in the vocabulary of {vocab_size}", certain=True
+            )
         answer = await self._attempts.answer(
             folder,
             prompt.key,
@@ -132,7 +135,7 @@ class Asking:
         provenance = answer_line(prompt, answer, self._run_id, job.digest or "", at)
         await self._writer.write(folder, record_line(prompt, answer), provenance)
         now, tokens = asyncio.get_running_loop().time(), len(answer.output_ids)
-        self._admission.kept(folder, prompt.key, now, tokens)
+        sent_at = self._admission.kept(folder, prompt.key, now, tokens)
         self._watchdog.alive(now)
         work = self._works[folder]
         work.recent.add(now, tokens)
@@ -144,14 +147,15 @@ class Asking:
         if stone is not None and work.set_aside[stone.reason]:
             work.set_aside[stone.reason] -= 1
         self._engine.answered(answer.weight_version)
-        self.set_aside(self._blame.answered())
+        self.set_aside(self._blame.answered(sent_at))
 
     def set_aside(self, failures: list[Failure]) -> None:
         """Write tombstones. Raises OSError."""
         for failure in failures:
-            self._tombstones.add(failure.folder, failure.key, failure.digest, failure.kind, failure.detail)
+            key = failure.prompt.key
+            self._tombstones.add(failure.folder, key, failure.digest, failure.kind, failure.detail)
             self._works[failure.folder].set_aside[failure.kind] += 1
-            self._say(f"set aside {failure.key}: {failure.kind}, {failure.detail}", failure.folder)
+            self._say(f"set aside {key}: {failure.kind}, {failure.detail}", failure.folder)
 
     def _suspect(self, job: Job) -> None:
         """Set a suspect aside; it is asked alone at the end, unless that is what it was just now."""
@@ -160,7 +164,7 @@ class Asking:
         if job.crashes_allowed > CRASHES:
             self._say(f"{job.prompt.key} was asked alone and the engine died again: it stays set aside", job.folder)
             return
-        self.set_aside([Failure(job.folder, job.prompt.key, job.digest, CRASH_SUSPECT, detail)])
+        self.set_aside([Failure(job.folder, job.prompt, job.digest, CRASH_SUSPECT, detail)])
         self._works[job.folder].suspects.append(job.prompt)
 
 

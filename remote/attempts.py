@@ -23,12 +23,13 @@ from remote.suspects import CRASHES
 
 
 class GivenUp(Exception):
-    """A prompt will not be answered in this run: `kind` and `detail` for its tombstone."""
+    """A prompt will not be answered: `kind` and `detail` for its tombstone, `certain` when no engine could answer it."""
 
-    def __init__(self, kind: str, detail: str) -> None:
+    def __init__(self, kind: str, detail: str, certain: bool = False) -> None:
         super().__init__(kind)
         self.kind = kind
         self.detail = detail
+        self.certain = certain
 
 
 class Suspected(Exception):
@@ -127,7 +128,7 @@ class Attempts:
                 raise Suspected
             limit = limits.of(len(prompt_ids))
             if limit < 1:
-                raise GivenUp("too-long", f"{len(prompt_ids)} prompt tokens leave no room in the context")
+                raise GivenUp("too-long", f"{len(prompt_ids)} prompt tokens leave no room in the context", certain=True)
             attempt += 1
             rid = make_rid(self._run, number, attempt)
             try:
@@ -136,7 +137,7 @@ class Attempts:
                 self.counters.note(error.kind)
                 limits.learn(error.context_tokens)
                 if limits.of(len(prompt_ids)) >= limit:
-                    raise GivenUp("too-long", error.detail) from None
+                    raise GivenUp("too-long", error.detail, certain=True) from None
                 continue
             except EngineDown as error:
                 self.counters.note(error.kind)
@@ -146,7 +147,7 @@ class Attempts:
                     raise GivenUp(error.kind, error.detail) from None
             except Permanent as error:
                 self.counters.note(error.kind)
-                raise GivenUp(error.kind, error.detail) from None
+                raise GivenUp(error.kind, error.detail, certain=True) from None
             except Retryable as error:
                 self.counters.note(error.kind)
                 tries, many = self._used(error, prompt, tries, many)
@@ -164,7 +165,7 @@ class Attempts:
         elif error.kind == "aborted":
             many += 1
         elif error.uses_try:
-            self._blame.failed(prompt)
+            self._blame.failed(prompt, self._clock())
             tries += 0 if self._blame.engine_is_failing else 1
         if tries >= TRIES or many >= MANY_TRIES:
             raise GivenUp(error.kind, error.detail)

@@ -229,6 +229,7 @@ class Run:
     async def _generate(self) -> None:
         """Keep the places full until every dataset is finished, or the run is told to stop or has to."""
         while self._error is None and not self._stop.asked:
+            self._give_back()
             self._fill()
             for work in self._works.values():
                 self._close_if_finished(work)
@@ -243,6 +244,15 @@ class Run:
             await asyncio.wait_for(self._wake.wait(), limit_s)
         except asyncio.TimeoutError:
             return
+
+    def _give_back(self) -> None:
+        """Prompts that were given up while the engine failed everybody are asked again. At the very end nobody is left
+        who could tell whose fault it was: then they are set aside. Raises OSError."""
+        for failure in self._blame.give_back():
+            self._works[failure.folder].source.put_back(failure.prompt)
+            self._admission.tracks[failure.folder].left += 1
+        if not self._jobs and self._gate.is_open and self._admission.finished:
+            self._asking.set_aside(self._blame.release())
 
     def _fill(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -281,7 +291,7 @@ class Run:
         """A finished dataset is tokenized; suspects that it still needs are asked first, each alone on the engine."""
         folder = work.plan.folder
         track = self._admission.tracks[folder]
-        if work.closed or not track.finished:
+        if work.closed or not track.finished or self._blame.holds(folder):
             return
         if work.suspects and track.short:
             if not self._jobs and self._admission.finished and self._gate.is_open and not self._admission.paused:

@@ -25,6 +25,7 @@ class PromptSource:
         self._path = path
         self._answered = answered
         self._set_aside = set_aside
+        self._again: list[Prompt] = []
         self._last: list[Prompt] = []
         self._prompts = self._ordered() if shuffle is None else self._shuffled(shuffle)
 
@@ -33,7 +34,14 @@ class PromptSource:
         prompt = next(self._prompts, None)
         if prompt is not None:
             return prompt
-        return self._last.pop(0) if self._last else None
+        for rest in (self._again, self._last):
+            if rest:
+                return rest.pop(0)
+        return None
+
+    def put_back(self, prompt: Prompt) -> None:
+        """Hand this one out again, after the others."""
+        self._again.append(prompt)
 
     def _wanted(self, prompt: Prompt) -> bool:
         if prompt.key in self._answered:

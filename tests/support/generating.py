@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -23,7 +23,9 @@ from remote.generate import run
 from remote.layout import PROMPTS, RESPONSES, Layout
 from remote.options import Budget, Options
 from remote.run_settings import Pace, RunSettings
+from remote.tokenizing import option_words
 from remote.watchdog import WatchPace
+from tests.support.engine import wait_until
 from tests.support.tokenizers import fast_model
 from tests.support.tree import write_lines
 
@@ -157,21 +159,54 @@ class GeneratorProcess:
     """`python -m remote generate …`, its log in a file."""
 
     def __init__(self, options: Options, log: Path, environment: Mapping[str, str] | None = None) -> None:
-        words = ["--root", options.root, "--engine-url", options.engine_url, "--model-path", str(options.model_path)]
-        words += ["--token-budget", str(options.token_budget), "--concurrency", str(options.concurrency)]
-        words += ["--max-new-tokens", str(options.max_new_tokens), "--retokenize", options.retokenize]
-        words += ["--drain-s", str(options.drain_s)]
-        words += [word for code in options.accept for word in ("--accept", code)]
         self.log = log
-        self._file = log.open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "remote", "generate", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=self._file,
-            stderr=self._file,
-            cwd=REPO,
-            env={**os.environ, **(environment or {})},
-        )
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, *("-m", "remote", "generate"), *option_words(options)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                cwd=REPO,
+                env={**os.environ, **(environment or {})},
+            )
+        self.pid = self._process.pid
+
+    def said(self) -> str:
+        """Its log so far."""
+        return self.log.read_text(encoding="utf-8")
+
+    def wait(self) -> int:
+        """Its exit status."""
+        return self._process.wait(LIMIT_S)
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(LIMIT_S)
+
+
+class ForkedRun:
+    """A run in a process of its own that was forked from this one, so that it need not import everything again."""
+
+    def __init__(self, options: Options, log: Path, pace: Pace = QUICK_PACE, run_id: str = "forked") -> None:
+        fast_model()
+        self.log = log
+        self._status: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            os._exit(self._run(options, pace, run_id))
+
+    def _run(self, options: Options, pace: Pace, run_id: str) -> int:
+        with self.log.open("a", encoding="utf-8", buffering=1) as file, redirect_stderr(file):
+            try:
+                return int(run(RunSettings(options, run_id, pace=pace)))
+            except OperatorError as error:
+                print(error, file=file)
+                return int(error.exit_code)
+            except BaseException as error:
+                print(f"{type(error).__name__}: {error}", file=file)
+                return 99
 
     def said(self) -> str:
         """Its log so far."""
@@ -179,16 +214,24 @@ class GeneratorProcess:
 
     def signal(self, number: int) -> None:
         """Send it a signal."""
-        self.process.send_signal(number)
+        os.kill(self.pid, number)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        if self._status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = os.waitstatus_to_exitcode(status) if pid else None
+        return self._status is not None
 
     def wait(self) -> int:
-        """Its exit status."""
-        return self.process.wait(LIMIT_S)
+        """Its exit status; a negative number is the signal that ended it."""
+        wait_until("the run to end", lambda: self.ended, LIMIT_S)
+        assert self._status is not None
+        return self._status
 
     def close(self) -> None:
         """End it, whatever it does."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(LIMIT_S)
-        with contextlib.suppress(OSError):
-            self._file.close()
+        if not self.ended:
+            self.signal(signal.SIGKILL)
+            self.wait()
