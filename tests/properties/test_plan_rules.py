@@ -66,6 +66,9 @@ def test_counts_follow_from_the_state(state: DatasetState, chosen: Options) -> N
     plan = plan_dataset(state, chosen)
     budget = chosen.token_budget.of(state.folder)
     assert plan.remaining_tokens == max(0, budget - state.tokens)
+    assert plan.prompts_left == max(
+        0, (state.prompts or 0) - state.answered - (0 if chosen.retry_failed else state.set_aside)
+    )
     assert 0 <= plan.may_answer <= plan.prompts_left
     assert plan.works == (plan.may_answer > 0)
     if chosen.max_samples is not None and plan.works:

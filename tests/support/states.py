@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import strategies as st
 
 from remote.facts import DatasetState, Process, Rate, RecordCounts, SettingsChange, Tokenization
@@ -18,44 +20,49 @@ FOLDERS = (
     "B7_sharegpt",
     "B8_sweagent",
 )
+BUDGETS = (1, 1000, 100_000, 10_000_000)
+"""Drawn for budgets and for tokens alike, so that a budget is met exactly now and then."""
 
 
 @st.composite
-def dataset_states(draw: st.DrawFn, folder: str | None = None) -> DatasetState:
-    """Any consistent state: what is answered is a prompt, what is counted is in the file."""
+def dataset_states(draw: st.DrawFn) -> DatasetState:
+    """Any consistent state: what is answered is a prompt, what is counted is in the file.
+
+    What decides is drawn and can be shrunk; what is only told besides comes from one drawn seed.
+    """
     prompts = draw(st.one_of(st.none(), st.integers(0, 60), st.integers(0, 20_000)))
     answered = draw(st.integers(0, prompts)) if prompts else 0
-    unusable = draw(st.one_of(st.just(0), st.integers(0, 40)))
-    duplicates, orphans = draw(st.integers(0, 3)), draw(st.integers(0, 3)) if prompts is not None else None
-    repairable = draw(st.integers(0, answered))
-    records = RecordCounts(answered - repairable, repairable, unusable, duplicates, orphans, draw(st.integers(0, 1)))
-    responses = answered + unusable + duplicates + (orphans or 0)
-    tokens = draw(st.integers(answered, answered * 5000)) if answered else 0
     left = (prompts or 0) - answered
+    unusable = draw(st.sampled_from((0, 0, 1, 19, 20, 21, 40)))
+    tokens = draw(st.one_of(st.sampled_from(BUDGETS), st.integers(answered, answered * 5000))) if answered else 0
+    there = draw(st.sampled_from(("here", "here", "here", "missing", "unreadable", "pretokenized")))
+    more = random.Random(draw(st.integers(0, 2**32)))
+    duplicates, orphans = more.randrange(4), more.randrange(4) if prompts is not None else None
+    repairable = more.randint(0, answered)
     return DatasetState(
-        folder=folder or draw(st.sampled_from((*FOLDERS, "A1_extra", "C9_other"))),
+        folder=draw(st.sampled_from((*FOLDERS, "A1_extra", "C9_other"))),
         at=NOW,
-        kind=draw(st.sampled_from(("prompts", "prompts", "prompts", "pretokenized"))),
-        exists=draw(st.sampled_from((True, True, True, True, False))),
-        readable=draw(st.sampled_from((True, True, True, True, False))),
+        kind="pretokenized" if there == "pretokenized" else "prompts",
+        exists=there != "missing",
+        readable=there != "unreadable",
         prompts=prompts,
-        bad_prompts=draw(st.integers(0, 2)),
-        trailing_assistant=draw(st.integers(0, 2)),
-        responses=responses,
-        tokenized=draw(st.one_of(st.none(), st.integers(0, answered))),
-        records=records,
+        bad_prompts=more.randrange(3),
+        trailing_assistant=more.randrange(3),
+        responses=answered + unusable + duplicates + (orphans or 0),
+        tokenized=more.choice((None, more.randint(0, answered))),
+        records=RecordCounts(answered - repairable, repairable, unusable, duplicates, orphans, more.randrange(2)),
         tokens=tokens,
         answered=answered,
-        set_aside=draw(st.integers(0, left)),
-        all_records=answered + draw(st.integers(0, 100)),
-        all_tokens=tokens + draw(st.integers(0, 200_000)),
-        rate=draw(st.one_of(st.none(), st.builds(Rate, st.floats(0.1, 1e5), st.just("measured")))),
-        gpus=draw(st.sampled_from((None, 1, 8))),
-        responses_changed_at=draw(st.one_of(st.none(), st.floats(NOW - 1e6, NOW))),
-        growing=draw(st.booleans()),
-        processes=tuple(draw(st.lists(processes(), max_size=2))),
-        settings_changes=tuple(draw(st.lists(st.just(SettingsChange("top_p", "0.9", "0.95", 3)), max_size=1))),
-        unrecorded=draw(st.integers(0, answered)),
+        set_aside=draw(st.one_of(st.just(left), st.integers(0, left))),
+        all_records=answered + more.randrange(100),
+        all_tokens=tokens + more.randrange(200_000),
+        rate=more.choice((None, Rate(more.uniform(0.1, 1e5), "measured"))),
+        gpus=more.choice((None, 1, 8)),
+        responses_changed_at=more.choice((None, NOW - more.uniform(0, 1e6))),
+        growing=more.random() < 0.5,
+        processes=tuple(some_process(more) for _ in range(more.randrange(3))),
+        settings_changes=(SettingsChange("top_p", "0.9", "0.95", 3),) * more.randrange(2),
+        unrecorded=more.randint(0, answered),
         tokenization=draw(
             st.sampled_from(
                 (
@@ -69,19 +76,23 @@ def dataset_states(draw: st.DrawFn, folder: str | None = None) -> DatasetState:
     )
 
 
-@st.composite
-def processes(draw: st.DrawFn) -> Process:
+def some_process(more: random.Random) -> Process:
     """A process that writes, with or without flags that say how far."""
     return Process(
-        pid=draw(st.integers(2, 99_999)),
-        ours=draw(st.booleans()),
-        since=draw(st.one_of(st.none(), st.floats(NOW - 1e6, NOW))),
+        pid=more.randint(2, 99_999),
+        ours=more.random() < 0.5,
+        since=more.choice((None, NOW - more.uniform(0, 1e6))),
         argv=("python", "run_inference.py"),
-        max_samples=draw(st.one_of(st.none(), st.integers(1, 12_000))),
-        token_budget=draw(st.sampled_from((None, 0, 1000, 10_000_000))),
-        flags_known=draw(st.sampled_from((True, True, True, False))),
-        datasets=tuple(draw(st.lists(st.sampled_from(FOLDERS), max_size=2, unique=True))),
+        max_samples=more.choice((None, more.randint(1, 12_000))),
+        token_budget=more.choice((None, 0, 1000, 10_000_000)),
+        flags_known=more.random() < 0.75,
+        datasets=tuple(more.sample(FOLDERS, more.randrange(3))),
     )
+
+
+def processes() -> st.SearchStrategy[Process]:
+    """Any such process."""
+    return st.integers(0, 2**32).map(lambda seed: some_process(random.Random(seed)))
 
 
 @st.composite
@@ -89,8 +100,8 @@ def options(draw: st.DrawFn) -> Options:
     """Options that can change a decision."""
     per = draw(st.dictionaries(st.sampled_from(("B2", "B3_magicoder", "A1")), st.integers(0, 10**6), max_size=2))
     return Options(
-        token_budget=Budget(draw(st.sampled_from((0, 1, 1000, 100_000, 10_000_000))), per),
-        max_samples=draw(st.one_of(st.none(), st.integers(1, 100), st.integers(1, 12_000))),
+        token_budget=Budget(draw(st.sampled_from((0, *BUDGETS))), per),
+        max_samples=draw(st.one_of(st.none(), st.integers(1, 60), st.integers(1, 12_000))),
         datasets=draw(st.sampled_from((None, None, ("B1", "B2_opencodeinstruct"), ("A1",)))),
         shuffle=draw(st.sampled_from((None, 7))),
         retokenize=draw(st.sampled_from(("auto", "auto", "never"))),
