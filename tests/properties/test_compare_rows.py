@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remote.compare_rows import Compared, Comparison
@@ -35,6 +35,7 @@ def _compare(present: bytes | None, rows: dict[str, Any]) -> Compared:
             return comparison.finish()
 
 
+@settings(max_examples=60)
 @given(ROWS, ROWS, st.data())
 def test_it_counts_what_a_dictionary_counts(was: dict[str, Any], now: dict[str, Any], data: st.DataObject) -> None:
     # Some rows are common, so that identical beginnings, insertions, removals and changes all happen.
@@ -58,6 +59,7 @@ def test_it_counts_what_a_dictionary_counts(was: dict[str, Any], now: dict[str, 
             assert found.why.get("answer")
 
 
+@settings(max_examples=60)
 @given(ROWS)
 def test_a_file_against_itself_is_identical_and_against_nothing_new(rows: dict[str, Any]) -> None:
     present = b"".join(_line(key, row) for key, row in rows.items())
@@ -65,6 +67,7 @@ def test_a_file_against_itself_is_identical_and_against_nothing_new(rows: dict[s
     assert _compare(None, rows).verdict == "new"
 
 
+@settings(max_examples=60)
 @given(ROWS.filter(bool), st.data())
 def test_bad_and_repeated_lines_of_the_present_file_are_counted_as_such(
     rows: dict[str, Any], data: st.DataObject
@@ -80,6 +83,7 @@ def test_bad_and_repeated_lines_of_the_present_file_are_counted_as_such(
     assert found.same == len(rows)
 
 
+@settings(max_examples=60)
 @given(ROWS.filter(bool))
 def test_other_spelling_is_format_and_a_wrong_mask_is_mask(rows: dict[str, Any]) -> None:
     loose = b"".join(json.dumps(json.loads(_line(key, row))).encode() + b"\n" for key, row in rows.items())

@@ -55,3 +55,11 @@ def test_a_list_inside_a_strange_id_is_never_taken_for_the_answer(noise: bytes, 
     verdict, ids = judge_for(Rules())(line)
     assert verdict.sample_id == text
     assert output_text(line, ids) == ",".join(map(str, outputs)).encode()
+
+
+def test_minus_zero_is_written_as_zero() -> None:
+    """JSON's one other spelling of a whole number of ours."""
+    line = b'{"sample_id":"a","output_ids":[-0, 1],"prompt_tokens":1,"completion_tokens":2,"finish_reason":"stop"}'
+    verdict, ids = judge_for(Rules())(line)
+    assert verdict.kind != UNUSABLE
+    assert output_text(line, ids) == b"0,1"

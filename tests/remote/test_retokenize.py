@@ -184,9 +184,15 @@ def test_a_sample_answered_from_two_prompts_needs_the_count_as_well(data: Answer
     data.remember("s0")
     data.remember("s1", "0" * 32)
     data.remember("s1", "1" * 32)
+    data.write_prompts(11)
+    wrong = data.record("s10")
+    wrong["prompt_tokens"] += 1
+    data.append(wrong)
+    data.remember("s10", "0" * 32)
+    data.remember("s10")
     meta = _retokenize(data).meta
     assert meta is not None
-    assert [item.sample_id for item in meta.left_out] == ["s1"]
+    assert [item.sample_id for item in meta.left_out] == ["s1", "s10"]
 
 
 def test_finish_by_length_is_kept_or_dropped_and_said(data: Answered) -> None:
