@@ -52,7 +52,7 @@ def decide(state: DatasetState, chosen: Options) -> tuple[str, str]:
     return ("resume", "partial") if state.answered else ("start", "from-scratch")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(dataset_states(), options())
 def test_the_first_rule_that_holds_decides(state: DatasetState, chosen: Options) -> None:
     plan = plan_dataset(state, chosen)
@@ -60,7 +60,7 @@ def test_the_first_rule_that_holds_decides(state: DatasetState, chosen: Options)
     assert plan.reason in LEGAL[plan.decision]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(dataset_states(), options())
 def test_counts_follow_from_the_state(state: DatasetState, chosen: Options) -> None:
     plan = plan_dataset(state, chosen)
@@ -86,7 +86,7 @@ def test_counts_follow_from_the_state(state: DatasetState, chosen: Options) -> N
         assert expected is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(dataset_states(), options())
 def test_every_decision_leaves_its_steps(state: DatasetState, chosen: Options) -> None:
     plan = plan_dataset(state, chosen)
@@ -107,7 +107,7 @@ def test_every_decision_leaves_its_steps(state: DatasetState, chosen: Options) -
     assert all("\n" not in step.because + step.evidence for step in plan.steps)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(dataset_states(), options())
 def test_a_budget_never_makes_the_sample_count_skip(state: DatasetState, chosen: Options) -> None:
     """The bug of the day: a count of samples hid a dataset that still lacked tokens."""
@@ -118,7 +118,7 @@ def test_a_budget_never_makes_the_sample_count_skip(state: DatasetState, chosen:
     assert plan.reason != "budget-met"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(dataset_states(), options())
 def test_a_plan_is_stable_json(state: DatasetState, chosen: Options) -> None:
     first, second = (json.dumps(plan_root([state], chosen).to_json(), allow_nan=False) for _ in range(2))
@@ -130,7 +130,7 @@ def test_a_plan_is_stable_json(state: DatasetState, chosen: Options) -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(dataset_states(), options())
 def test_tokenization_goes_with_the_decision(state: DatasetState, chosen: Options) -> None:
     plan = plan_dataset(state, chosen)
@@ -161,7 +161,7 @@ def test_the_whole_is_the_sum_of_its_parts(states: list[DatasetState], chosen: O
         assert all(risk(dataset) <= risk(riskiest) for dataset in plan.datasets)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(dataset_states(), options())
 def test_the_state_word_agrees_with_the_plan(state: DatasetState, chosen: Options) -> None:
     """An idle dataset that is selected and readable shows the very reason for which a restart would skip it."""
@@ -182,7 +182,7 @@ def test_the_state_word_agrees_with_the_plan(state: DatasetState, chosen: Option
     assert word == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(dataset_states(), min_size=1, max_size=8, unique_by=lambda state: state.folder), processes(), options())
 def test_needless_tokens_follow_the_formula(states: list[DatasetState], process: object, chosen: Options) -> None:
     """DESIGN §6, for a process without a budget of its own."""
