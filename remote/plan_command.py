@@ -13,6 +13,7 @@ from typing import Any
 from remote.check import BLOCKER, OK
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
+from remote.handshake import API_KEY
 from remote.layout import Layout
 from remote.model import ModelFacts, read_model
 from remote.options import Options
@@ -21,7 +22,7 @@ from remote.planning import make_plan
 from remote.preflight import ask_python, run_preflight
 from remote.probe import EngineFacts, probe_engine
 from remote.records import Rules
-from remote.run_settings import API_KEY, read_api_key
+from remote.run_settings import read_api_key
 from remote.scan import RootScan, Scanner
 from remote.surroundings import look_around
 from remote.text import clean
