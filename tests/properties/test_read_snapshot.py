@@ -111,7 +111,7 @@ def whole_view(snapshot: Snapshot) -> View:
     return dataclasses.replace(view, alerts=judge(view, AlertHistory(), Thresholds(), 0.0)[1])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(places(WHOLE)), JUNK)
 def test_junk_anywhere_is_unknown_and_takes_nothing_else_with_it(path: tuple[Any, ...], junk: Any) -> None:
     snapshot = read_snapshot(put(WHOLE, path, junk))
@@ -122,6 +122,20 @@ def test_junk_anywhere_is_unknown_and_takes_nothing_else_with_it(path: tuple[Any
     assert check_status(view) in (0, 1, 2, 3)
     if path and path[0] != "datasets":
         assert snapshot.datasets == read_snapshot(WHOLE).datasets
+
+
+@pytest.mark.parametrize(
+    "junk",
+    ["\x1b[2J\u202e\x00", float("nan"), float("inf"), 10**400, -5, 1.5, True, [], {"x": {}}, [[5]], None],
+    ids=repr,
+)
+def test_each_kind_of_junk_at_each_place(junk: Any) -> None:
+    for path in places(WHOLE):
+        snapshot = read_snapshot(put(WHOLE, path, junk))
+        for text in texts(snapshot):
+            assert all(unicodedata.category(char)[0] != "C" for char in text), (path, text)
+        view = View(now=1001.0, link=Link(LinkState.LIVE), options=Options(), snapshot=snapshot)
+        json.dumps(status_json(view), allow_nan=False)
 
 
 def test_a_good_snapshot_is_read_whole() -> None:
