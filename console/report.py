@@ -46,7 +46,8 @@ class DatasetReport:
 
     def to_json(self) -> dict[str, Any]:
         """One of `datasets` in `report --json`."""
-        return dict(self.__dict__)
+        values = dict(self.__dict__)
+        return {"name": values.pop("folder"), **values}
 
 
 @dataclass(frozen=True)
