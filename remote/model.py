@@ -1,7 +1,7 @@
 """What the model's own folder says, read as plain JSON: vocabulary, ends of sequence, context, sampling.
 
 No transformers here: the agent reads this with Python alone. Which file wins is SGLang's own rule (its end-of-sequence
-set is the union of config.json, generation_config.json and the tokenizer's token); see docs/files.md.
+set is the union of config.json, generation_config.json and the tokenizer's token).
 """
 
 from __future__ import annotations
