@@ -142,6 +142,13 @@ def parse_price(text: str) -> float:
     return number
 
 
+def parse_url(text: str) -> str:
+    """An `http` or `https` address with a host; a final `/` is dropped. Raises OperatorError."""
+    if re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", text) is None:
+        raise _usage(f"{text!r} is not an http or https URL", "write http://127.0.0.1:30000")
+    return text.rstrip("/")
+
+
 def parse_hook(text: str) -> str:
     """An address to post to, `http` or `https`, perhaps with `slack+` or `ntfy+` before it. Raises OperatorError.
 
@@ -217,7 +224,7 @@ TABLE: tuple[Option, ...] = (
     ),
     Option("max_samples", "N", parse_count, None, "at most N prompts of a dataset are answered"),
     Option("datasets", "LIST", parse_list, None, "ids or folder names, comma-separated; all when not given"),
-    Option("engine_url", "URL", str, "http://127.0.0.1:30000", "SGLang, as the container reaches it"),
+    Option("engine_url", "URL", parse_url, "http://127.0.0.1:30000", "SGLang, as the container reaches it"),
     Option("api_key_file", "FILE", str, None, "file on the container with the engine's API key"),
     Option(
         "model_path",
