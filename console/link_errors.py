@@ -160,8 +160,13 @@ class HostCertificateInvalid(LinkError):
 class NotLetIn(LinkError):
     """The server took none of our keys."""
 
-    def __init__(self, user: str, where: str, tried: Sequence[str], too_many: bool = False) -> None:
-        if too_many:
+    def __init__(
+        self, user: str, where: str, tried: Sequence[str], too_many: bool = False, by_key: bool = True
+    ) -> None:
+        if not by_key:
+            message = f"{where} offers {user} no way to sign in by key"
+            remedy = "allow keys there (PubkeyAuthentication yes) and add yours; passwords are not used here"
+        elif too_many:
             message = f"{where} gave up after too many keys for {user}; tried {', '.join(tried) or 'none'}"
             remedy = "name the right key with -i (or IdentitiesOnly yes in your ssh configuration)"
         elif tried:

@@ -31,7 +31,10 @@ class Channel(Protocol):
         """End it and the link to it; never waits for a frozen peer."""
 
     async def ending(self) -> str:
-        """How it ended, for a message: `exit status 1`, `killed by KILL`. Asked after `read` returned empty."""
+        """How it ended, for a message: `exit status 1`, `killed by KILL`. Asked after `read` returned empty.
+
+        Raises LinkLost when the link ended and nobody knows.
+        """
 
     def errors(self) -> Sequence[str]:
         """The last lines of its error output, cleaned."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from console import link
+from console import link, link_hop
 from console.link_errors import LoginTimeout, NotLetIn, PassphraseNeeded
 from console.ship import Package
 from tests.link.conftest import Connect
@@ -133,7 +133,7 @@ async def test_a_dead_agent_harms_nobody(server: Server, tmp_path: Path, connect
 async def test_a_key_that_waits_for_a_touch_is_waited_for_and_said(
     server: Server, tmp_path: Path, connected: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "TOUCH_HINT_S", 0.1)
+    monkeypatch.setattr(link_hop, "TOUCH_HINT_S", 0.1)
     touched = asyncio.Event()
     stages: list[str] = []
 
@@ -153,7 +153,7 @@ async def test_a_key_that_waits_for_a_touch_is_waited_for_and_said(
 async def test_a_key_that_is_never_touched_has_a_deadline(
     server: Server, tmp_path: Path, shipped: Package, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "LOGIN_LIMIT_S", 0.5)
+    monkeypatch.setattr(link_hop, "LOGIN_LIMIT_S", 0.5)
     with ssh_agent(tmp_path, server.identity) as real:
         async with late_agent(tmp_path, real, asyncio.Event()) as late:
             options = (f"IdentityAgent={late}", f"IdentityFile={tmp_path}/none")
@@ -201,3 +201,14 @@ async def test_a_user_certificate_opens_the_door(folder: Path, tmp_path: Path, c
         options = (f"CertificateFile={elsewhere}", f"CertificateFile={tmp_path}/gone")
         async with connected(replace(certified.target(), identities=(str(key),), ssh_options=options)):
             pass
+
+
+async def test_a_server_that_takes_no_keys_says_so_with_its_banner(folder: Path, shipped: Package) -> None:
+    needs("sshd", "ssh")
+    banner = folder / "banner"
+    banner.write_text("Authorised staff only.\n\x1b[2Jcall 555\n")
+    lines = ["PubkeyAuthentication no", "PasswordAuthentication yes", f"Banner {banner}"]
+    with sshd(folder, lines) as strict, pytest.raises(NotLetIn) as told:
+        await link.connect(strict.target(), shipped=shipped)
+    assert "no way to sign in by key" in str(told.value)
+    assert told.value.details[0] == "Authorised staff only." and all(line.isprintable() for line in told.value.details)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from console import link
+from console import link_hop
 from console.link_errors import AgentDied, LinkError, LinkLost
 from console.pipe import AgentPipe
 from tests.link.conftest import Connect
@@ -56,7 +56,7 @@ async def test_a_session_that_is_ended_over_there(number: signal.Signals, folder
 async def test_a_frozen_server_is_noticed_and_never_waited_for(
     folder: Path, connected: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "KEEPALIVE_S", 0.5)
+    monkeypatch.setattr(link_hop, "KEEPALIVE_S", 0.5)
     with sshd(folder) as server:
         async with connected(server.target()) as other, connected(server.target()) as pipe:
             for pid in server.sessions():

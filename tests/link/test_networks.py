@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from console import link
+from console import link, link_hop
 from console.link_errors import ConnectTimeout, LinkLost
 from console.ship import Package, package
 from tests.link.conftest import Connect
@@ -51,7 +52,7 @@ async def test_a_silent_cut_is_noticed_and_a_heal_lets_us_in_again(
         await lost_within(reading, 10.0)
         async with asyncio.timeout(1.0):
             await pipe.close()
-    monkeypatch.setattr(link, "DIAL_LIMIT_S", 1.0)
+    monkeypatch.setattr(link_hop, "DIAL_LIMIT_S", 1.0)
     with pytest.raises(ConnectTimeout):
         await link.connect(server.target(), shipped=shipped)
     space.heal()
@@ -64,7 +65,7 @@ async def test_a_pulled_cable_is_noticed(
 ) -> None:
     space, server = far
     # The figures that count are those of the silent cut; here only what is said.
-    monkeypatch.setattr(link, "KEEPALIVE_S", 0.5)
+    monkeypatch.setattr(link_hop, "KEEPALIVE_S", 0.5)
     async with connected(server.target()) as pipe:
         reading = asyncio.create_task(pipe.read_line())
         space.cut()
@@ -83,6 +84,7 @@ async def test_lost_packets_lose_no_line(far: tuple[Namespace, Server], connecte
 @pytest.mark.parametrize("rate", ["1mbit", pytest.param("256kbit", marks=pytest.mark.soak)])
 async def test_a_slow_link_carries_the_real_program(rate: str, far: tuple[Namespace, Server]) -> None:
     space, server = far
+    shutil.rmtree(server.folder / "cache", ignore_errors=True)
     space.slow(rate)
     stages: list[str] = []
     pipe = await link.connect(server.target(), shipped=package(), on_stage=stages.append)

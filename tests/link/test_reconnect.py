@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from console import link_hop
 from console.connecting import Connector
 from console.controller import Controller
 from console.view import LinkState, View
@@ -48,8 +49,12 @@ def live(view: View) -> bool:
     return view.link.state is LinkState.LIVE and view.snapshot is not None
 
 
-async def test_silent_network_is_stale_in_time_and_comes_back_by_itself(folder: Path, root: Path) -> None:
+async def test_silent_network_is_stale_in_time_and_comes_back_by_itself(
+    folder: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needs("sshd", "ssh")
+    # The real figures are held by the silent cut in test_networks.
+    monkeypatch.setattr(link_hop, "KEEPALIVE_S", 0.5)
     far = folder / "reconnect"
     far.mkdir(mode=0o755, exist_ok=True)
     with namespace() as space, sshd(far, prefix=space.prefix, host=space.address) as server:

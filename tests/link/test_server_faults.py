@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from console import link
+from console import link, link_hop
 from console.link_errors import (
     ChannelRefused,
     ConnectTimeout,
@@ -90,7 +90,7 @@ async def test_a_host_that_never_answers(shipped: Package) -> None:
 
 async def test_a_server_that_says_nothing(shipped: Package, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("ssh")
-    monkeypatch.setattr(link, "GREET_LIMIT_S", 0.5)
+    monkeypatch.setattr(link_hop, "GREET_LIMIT_S", 0.5)
     ended = asyncio.Event()
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -116,7 +116,7 @@ async def test_a_server_that_hangs_up(shipped: Package) -> None:
 
 async def test_a_web_server_on_that_port(shipped: Package, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("ssh")
-    monkeypatch.setattr(link, "GREET_LIMIT_S", 1.0)
+    monkeypatch.setattr(link_hop, "GREET_LIMIT_S", 1.0)
 
     async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
@@ -165,10 +165,10 @@ def test_a_name_service_that_hangs_keeps_nobody_from_quitting() -> None:
     code = (
         "import asyncio, socket, threading\n"
         "socket.getaddrinfo = lambda *rest: threading.Event().wait()\n"
-        "from console import link\nfrom console.target import Target\n"
-        "link.DIAL_LIMIT_S = 0.3\n"
+        "from console import link, link_hop\nfrom console.link_errors import LinkError\nfrom console.target import Target\n"
+        "link_hop.DIAL_LIMIT_S = 0.3\n"
         "try:\n    asyncio.run(link.connect(Target('x', host='slow.example', config_file='/dev/null')))\n"
-        "except link.LinkError as error:\n    print(error.code)\n"
+        "except LinkError as error:\n    print(error.code)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
     assert done.stdout.strip() == "host-not-found", done.stderr

@@ -1,0 +1,235 @@
+"""Opening one hop: its key is checked, one login key after the other is offered, and what fails is explained."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from console import hostkeys
+from console.algorithms import host_key_algorithms, usable
+from console.dial import Proxy, dial
+from console.link_errors import (
+    HostCertificateInvalid,
+    HostKeyRevoked,
+    LinkError,
+    LinkLost,
+    LoginTimeout,
+    NoCommonAlgorithm,
+    NotLetIn,
+    NotSsh,
+    ProxyFailed,
+)
+from console.link_library import Loader, read_key, say
+from console.login_keys import Ask, LoginKeys
+from console.pipe import Noise
+from console.sshconfig import Hop
+from remote.text import clean
+
+log = logging.getLogger("eagle3.link")
+
+DIAL_LIMIT_S = 10.0
+LONGEST_DIAL_S = 60.0
+GREET_LIMIT_S = 10.0
+"""Longest silence of a server that took the connection."""
+LOGIN_LIMIT_S = 90.0
+"""A key may wait for a touch, or its agent for a confirmation, or we for a passphrase."""
+KEEPALIVE_S = 2
+KEEPALIVE_COUNT = 3
+"""A silent link is given up after interval × (count + 1) = 8 s."""
+TOUCH_HINT_S = 3.0
+
+Stage = Callable[[str], None]
+
+
+class HopOpening(asyncssh.SSHClient):
+    """One hop on its way to being open: what asyncssh calls back, and what its exceptions mean."""
+
+    def __init__(
+        self,
+        hop: Hop,
+        pins: Path,
+        ask: Ask | None,
+        on_stage: Stage,
+        tunnel: asyncssh.SSHClientConnection | None,
+        via: str,
+    ) -> None:
+        self._hop = hop
+        self._pins = pins
+        self._loader = Loader()
+        self._keys = LoginKeys(hop, self._loader, ask)
+        self._on_stage = on_stage
+        self.proxy: Proxy | None = None
+        """The running ProxyCommand that the connection needs, if any; the caller's to close."""
+        self._tunnel = tunnel
+        self._via = via
+        self._phase = "greet"
+        self._deadline: asyncio.Timeout | None = None
+        self._hint: asyncio.TimerHandle | None = None
+        self._shown: asyncssh.SSHKey | None = None
+        self._certified = True
+        self._banner = Noise()
+        self._name = hop.host_key_alias or hostkeys.host_pattern(hop.host, hop.port)
+        self._known = hostkeys.known_keys([str(pins), *hop.known_hosts], self._name)
+
+    async def open(self) -> asyncssh.SSHClientConnection:
+        """The open connection. Raises a LinkError."""
+        try:
+            return await self._once()
+        except _CertificateUnknown:
+            # Signed by an authority that is not ours: as ssh does, look at the plain key instead.
+            self._certified = False
+            return await self._once()
+        finally:
+            self._loader.close()
+
+    async def _once(self) -> asyncssh.SSHClientConnection:
+        hop = self._hop
+        self._phase = "greet"
+        self._on_stage(f"connecting to {hop.where}")
+        self.close_proxy()
+        where_from: dict[str, Any]
+        if self._tunnel is not None:
+            where_from = {"tunnel": self._tunnel}
+        elif hop.proxy_command is not None:
+            self.proxy = await Proxy.start(hop)
+            where_from = {"sock": self.proxy.sock}
+        else:
+            where_from = {"sock": await dial(hop, min(hop.connect_timeout_s or DIAL_LIMIT_S, LONGEST_DIAL_S))}
+        try:
+            async with asyncio.timeout(GREET_LIMIT_S) as self._deadline:
+                return await asyncssh.connect(
+                    hop.host, hop.port, client_factory=lambda: self, **where_from, **self._options()
+                )
+        except (TimeoutError, OSError, asyncssh.Error, ValueError) as error:
+            log.debug("%s: %s %s", hop.where, type(error).__name__, error)
+            told = self._explain(error, await self.proxy.why() if self.proxy else "")
+            told.details = (*told.details, *self._banner.lines())
+            raise told from None
+        finally:
+            if self._hint is not None:
+                self._hint.cancel()
+
+    def close_proxy(self) -> None:
+        """End the ProxyCommand, if one runs."""
+        if self.proxy is not None:
+            self.proxy.close()
+            self.proxy = None
+
+    def _options(self) -> dict[str, Any]:
+        hop = self._hop
+        files, names = [str(self._pins), *hop.known_hosts], [self._name]
+        if hop.host_key_alias is None and hop.port != 22:
+            # ssh(1) trusts a key that is known for the bare host, but does not call another one changed.
+            names.append(hop.host)
+        known = [key for name in names for key in hostkeys.known_keys(files, name)]
+        trusted = [read_key(key.key) for key in known if key.marker == ""]
+        authorities = [read_key(key.key) for key in known if key.marker == "cert-authority"]
+        revoked = [read_key(key.key) for key in known if key.marker == "revoked"]
+        options: dict[str, Any] = {
+            "config": None,
+            "username": hop.user,
+            "known_hosts": tuple([key for key in keys if key] for keys in (trusted, authorities, revoked)),
+            "host_key_alias": hop.host_key_alias,
+            "server_host_key_algs": host_key_algorithms(
+                [name.decode() for key in trusted if key for name in key.sig_algorithms],
+                bool(authorities) and self._certified,
+                hop.host_key_algorithms,
+            ),
+            "client_keys": None,
+            "agent_path": None,
+            "preferred_auth": ("publickey",),
+            "gss_host": None,
+            "compression_algs": ["zlib@openssh.com", "none"],
+            "keepalive_interval": KEEPALIVE_S,
+            "keepalive_count_max": KEEPALIVE_COUNT,
+            "login_timeout": 0,
+        }
+        for option, asked, possible in (
+            ("encryption_algs", hop.ciphers, asyncssh.encryption.get_encryption_algs()),
+            ("mac_algs", hop.macs, asyncssh.mac.get_mac_algs()),
+            ("kex_algs", hop.key_exchanges, asyncssh.kex.get_kex_algs()),
+        ):
+            names = usable(asked, possible)
+            if names:
+                options[option] = names
+        return options
+
+    # What asyncssh calls.
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        """Called only for a key that is not trusted: remembered, and refused."""
+        self._shown = key
+        return False
+
+    def auth_banner_received(self, msg: str, lang: str) -> None:
+        """What the server says before anybody is let in: kept for the details."""
+        self._banner.feed(msg.encode() + b"\n")
+        for line in self._banner.lines():
+            log.debug("%s says: %s", self._hop.where, line)
+
+    async def public_key_auth_requested(self) -> Any:
+        """The next key to try; the host's key is checked by now."""
+        if self._phase == "greet":
+            self._phase = "login"
+            self._on_stage(f"signing in to {self._hop.where} as {self._hop.user}")
+            loop = asyncio.get_running_loop()
+            assert self._deadline is not None
+            self._deadline.reschedule(loop.time() + LOGIN_LIMIT_S)
+            self._hint = loop.call_later(TOUCH_HINT_S, self._hint_at_touch)
+        return await self._keys.next()
+
+    def _hint_at_touch(self) -> None:
+        if not self._keys.asking:
+            self._on_stage("waiting for the key: touch or confirm it")
+
+    # What its exceptions mean.
+
+    def _explain(self, error: Exception, proxy_said: str) -> LinkError:
+        where, tried = self._hop.where, self._keys.tried
+        if isinstance(error, TimeoutError):
+            if self._phase == "login":
+                return LoginTimeout(where, LOGIN_LIMIT_S, tried[-1] if tried else "")
+            return self._not_ssh(f"silent for {GREET_LIMIT_S:g} s", proxy_said)
+        if isinstance(error, asyncssh.HostKeyNotVerifiable):
+            return self._key_refused(error)
+        if isinstance(error, asyncssh.ChannelOpenError):
+            return ProxyFailed(where, self._via, error.reason)
+        if isinstance(error, asyncssh.KeyExchangeFailed):
+            return NoCommonAlgorithm(where, say(error))
+        too_many = "too many authentication failures" in str(error).lower()
+        if isinstance(error, asyncssh.PermissionDenied) or too_many:
+            if self._keys.locked is not None and not too_many:
+                return self._keys.locked
+            return NotLetIn(self._hop.user, where, tried, too_many, by_key=self._phase == "login")
+        if self._phase == "login":
+            return LinkLost(where, f"while signing in: {say(error)}")
+        return self._not_ssh(say(error), proxy_said)
+
+    def _not_ssh(self, why: str, proxy_said: str) -> LinkError:
+        if self._hop.proxy_command is not None:
+            return ProxyFailed(
+                self._hop.where, f"the ProxyCommand {clean(self._hop.proxy_command, 80)}", proxy_said or why
+            )
+        return NotSsh(self._hop.where, why)
+
+    def _key_refused(self, error: asyncssh.HostKeyNotVerifiable) -> LinkError:
+        where, key = self._hop.where, self._shown
+        if key is not None:
+            line = key.export_public_key("openssh").decode()
+            return hostkeys.verdict(where, self._name, self._known, line, self._pins)
+        # A revoked key, or a certificate that is not valid, never reaches our callback.
+        if "revoked" in say(error).lower():
+            revoked = [known.fingerprint for known in self._known if known.marker == "revoked"]
+            return HostKeyRevoked(where, ", ".join(revoked) or say(error))
+        if self._certified and "not trusted" in say(error).lower():
+            raise _CertificateUnknown
+        return HostCertificateInvalid(where, say(error))
+
+
+class _CertificateUnknown(Exception):
+    """The host showed a certificate of an authority that is not trusted here."""
