@@ -56,7 +56,7 @@ def flow(spans: Sequence[Span], width: int, *, first: str, rest: str) -> list[Tr
             current, used, gap = [Span(rest)], len(rest), 0
         if gap:
             current.append(Span(" " * gap))
-        pieces = text.wrap(span.text, width - used - gap)
+        pieces = text.wrap(span.text, min(width - used - gap, width - len(rest)))
         for at, piece in enumerate(pieces):
             if at:
                 lines.append(TraceLine(tuple(current)))

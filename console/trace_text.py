@@ -110,7 +110,7 @@ def dataset_lines(dataset: Mapping[str, Any], width: int, *, full: bool = False)
     lead = (
         Span(f" {mark:<2}", style),
         Span(text.fit(clean(dataset.get("id") or "", 20), 4), "title"),
-        Span(text.fit(clean(dataset.get("title") or "", 60), 17 if width < 100 else 19), "title"),
+        Span(text.fit(clean(dataset.get("title") or "", 60), _title_width(width)), "title"),
         Span(f"{decision:<9}", style or ("dim" if decision == "skip" else "title")),
     )
     indent = sum(text.cells(span.text) for span in lead)
@@ -126,6 +126,11 @@ def dataset_lines(dataset: Mapping[str, Any], width: int, *, full: bool = False)
         if problem.get("level") == "blocked":
             lines += marked("✗", "bad", "", clean(problem.get("message") or "", 400), "", width, folder)
     return lines
+
+
+def _title_width(width: int) -> int:
+    """Columns for a dataset's name; where there is no room for it, its id has to do."""
+    return 0 if width < 64 else 17 if width < 100 else 19
 
 
 def decision_words(dataset: Mapping[str, Any]) -> str:

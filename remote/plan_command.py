@@ -20,10 +20,10 @@ from remote.options import Options
 from remote.plan import Plan, with_preflight
 from remote.planning import make_plan
 from remote.preflight import ask_python, run_preflight
-from remote.probe import EngineFacts, probe_engine
+from remote.probe import probe_engine
 from remote.records import Rules
 from remote.run_settings import read_api_key
-from remote.scan import RootScan, Scanner
+from remote.scan import Scanner
 from remote.surroundings import look_around
 from remote.text import clean
 
@@ -46,22 +46,22 @@ def run(options: Options, args: argparse.Namespace) -> ExitCode:
 
 
 def plan_of(options: Options, environment: Mapping[str, str], quick: bool = False) -> Plan:
-    """Scan and plan; the engine is asked and the tokenizer loaded meanwhile. Raises OperatorError (`no-root`)."""
+    """Scan and plan, and check what a run needs unless `quick`. Raises OperatorError (`no-root`)."""
     layout = Layout(Path(options.root))
-    model = _model(options)
+    scanner = _scanner(layout, _model(options))
+    scan = scanner.poll()
+    if quick:
+        return make_plan(layout, scan, options, look_around(layout, options))[0]
+    key = _api_key(options, environment)
     with ThreadPoolExecutor(2, thread_name_prefix="preflight") as pool:
-        key = None if quick else _api_key(options, environment)
-        asked = None if quick else pool.submit(probe_engine, options.engine_url, key)
-        loading = None if quick else pool.submit(ask_python, options)
-        scan = _scan(layout, model)
-        engine: EngineFacts | None = asked.result() if asked is not None else None
-        around = look_around(layout, options, engine=engine)
-        plan, states = make_plan(layout, scan, options, around)
-        if loading is None:
-            return plan
-        checks = run_preflight(
-            layout, options, states, plan, around, python=loading.result(), api_key_known=key is not None
-        )
+        asked = pool.submit(probe_engine, options.engine_url, key)
+        loading = pool.submit(ask_python, options)
+        engine, python = asked.result(), loading.result()
+    # A second look, seconds after the first: what has grown meanwhile is written by somebody.
+    scan = scanner.poll()
+    around = look_around(layout, options, engine=engine)
+    plan, states = make_plan(layout, scan, options, around)
+    checks = run_preflight(layout, options, states, plan, around, python=python, api_key_known=key is not None)
     return with_preflight(plan, checks)
 
 
@@ -79,10 +79,10 @@ def _api_key(options: Options, environment: Mapping[str, str]) -> str | None:
     return read_api_key(options.api_key_file) if options.api_key_file is not None else None
 
 
-def _scan(layout: Layout, model: ModelFacts) -> RootScan:
-    """From the scanner's memory where there is one; nothing is saved, for a plan changes nothing."""
+def _scanner(layout: Layout, model: ModelFacts) -> Scanner:
+    """With the memory of earlier scans where there is one; nothing is saved, for a plan changes nothing."""
     index = layout.index_json if layout.index_json.is_file() else None
-    return Scanner(layout.root, Rules(model.vocab_size, model.eos_ids), index).poll()
+    return Scanner(layout.root, Rules(model.vocab_size, model.eos_ids), index)
 
 
 def text_lines(plan: Plan) -> list[str]:

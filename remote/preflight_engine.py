@@ -43,6 +43,9 @@ def engine(look: Look) -> Check:
 def model(look: Look) -> Check:
     """The engine serves the model whose tokenizer we use: the resolved path, else the name's last part and the length."""
     facts, ours = look.around.engine, look.around.model
+    if look.options.model_path and ours is None:
+        why = clean(next(iter(look.around.problems), "its folder cannot be read"), 300)
+        return Check("model", WARNING, f"--model-path cannot be compared with what the engine serves: {why}")
     if not look.options.model_path or ours is None:
         return Check("model", WARNING, "no --model-path to compare with what the engine serves", _suggest(facts))
     if facts is None or facts.health == "down":

@@ -201,6 +201,22 @@ def test_the_trace_fits_and_says_what_decides(width: int) -> None:
     assert [row[3:5] for row in rows] == ["B3", "B1", "B2", "B4", "B5", "B6", "B7", "B8"]
 
 
+@pytest.mark.parametrize("full", [False, True])
+def test_the_trace_fits_every_width(full: bool) -> None:
+    plan = incident_plan().to_json()
+    plan["preflight"] = [
+        {
+            "check": "imports",
+            "level": "blocker",
+            "detail": "no working httpx " * 9,
+            "remedy": "python3 -m pip install " * 5,
+        }
+    ]
+    for width in range(40, 140):
+        lines = trace_lines(plan, width, full=full)
+        assert max(len(line.text) for line in lines) <= width
+
+
 def test_the_trace_can_be_read_in_ascii() -> None:
     assert plain(trace_lines(incident_plan().to_json(), 120, full=True), ascii_only=True).isascii()
 
