@@ -59,6 +59,7 @@ EXAMPLES: dict[str, tuple[str, str, str]] = {
     "template_kwargs": ('{"a":1}', '{"a":2}', '{"a":3}'),
     "on_length": ("keep", "drop", "keep"),
     "retokenize": ("auto", "always", "never"),
+    "engine_url": ("http://one.example:1", "http://two.example:1", "https://three.example"),
     "notify": ("https://one.example/a", "https://two.example/a", "https://three.example/a"),
 }
 
