@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -41,10 +42,12 @@ class Journal:
         self._dirty = False
         new = not path.exists()
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         except OSError as error:
             raise _disk(f"{clean(path)} cannot be opened for appending", error) from error
         try:
+            if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+                raise OSError(errno.EINVAL, "it is no regular file")
             self.locked = self._lock()
             self.repair: TailRepair = repair_tail(self._fd, path, torn_folder)
             if new:
@@ -180,6 +183,9 @@ _REMEDIES = {
     errno.EDQUOT: "raise the quota or free space, then start again: it resumes where it stopped",
     errno.EROFS: "the disk has become read-only: look at the kernel's log, remount it, then start again",
     errno.EFBIG: "the file may not grow further (ulimit -f, or the file system's limit): lift that, then start again",
+    errno.ENOENT: "its folder is gone: mount or restore the data, then start again",
+    errno.EINVAL: "put a regular file there, or nothing, then start again",
+    errno.EISDIR: "put a regular file there, or nothing, then start again",
     errno.EACCES: "check its owner and permissions, then start again",
 }
 

@@ -76,7 +76,8 @@ def _quick_id(line: bytes) -> str | None:
     zeros = mask.find(b"1") // 2
     if zeros < 0 or mask != _ZEROS[: 2 * zeros] + _ONES[: 2 * (count - zeros) - 1]:
         return None
-    if b",0" in ids and re.search(rb",0[0-9]", ids):
+    # No number begins with a zero but zero itself; two zeros in a row look like one here and are parsed instead.
+    if ids.count(b",0") != ids.count(b",0,") + ids.endswith(b",0") or (ids[:1] == b"0" and ids[1:2] != b","):
         return None
     try:
         text = start[1].decode("utf-8")

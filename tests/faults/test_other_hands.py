@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from remote.errors import OperatorError
+from remote.exitcodes import ExitCode
 from remote.journal import Journal
 from tests.support.disks import FOLDER, assert_safe, write_answers
 from tests.support.tree import line, response
@@ -82,3 +83,16 @@ def test_a_line_is_one_line(path: Path) -> None:
                 journal.append(wrong)
         journal.append(ONE)
     assert path.read_bytes() == ONE
+
+
+@pytest.mark.parametrize("obstacle", ["folder", "fifo", "nothing"])
+def test_what_is_no_file_is_refused_in_one_line(path: Path, obstacle: str) -> None:
+    if obstacle == "folder":
+        path.mkdir()
+    elif obstacle == "fifo":
+        os.mkfifo(path)
+    else:
+        path.parent.rmdir()
+    with pytest.raises(OperatorError, match="raw_responses") as caught:
+        Journal(path, path.parents[1] / "torn")
+    assert caught.value.exit_code is ExitCode.DISK and caught.value.remedy
