@@ -137,6 +137,8 @@ class ActDialog(Dialog[Outcome]):
     def action_cancel(self) -> None:
         if self._countdown is not None:
             self._countdown.stop()
+        if self.phase is not Phase.WORKING:
+            self.phase = Phase.OVER
         self.dismiss(self.outcome)
 
     @on(Button.Pressed, "#yes")

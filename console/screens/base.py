@@ -118,8 +118,9 @@ class ConsoleScreen(Screen[None]):
         await self.run_action(event.action)
 
     def action_back(self) -> None:
-        """Back to the screen before."""
-        self.dismiss()
+        """Back to the screen before; from the first one there is no back."""
+        if len(self.app.screen_stack) > 1:
+            self.dismiss()
 
     def say(self, words: object, severity: Any = "information") -> None:
         """A short message in the corner; outside text is cleaned, never read as markup."""
