@@ -6,6 +6,7 @@ nothing, or nothing much, would be lost. The replaced file is kept.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -212,7 +213,7 @@ class _Rebuild:
             return Outcome(self._folder, "refused", compared.sentence(), meta, None, self._refusal(compared, meta))
         previous = None
         if compared.verdict == "differs":
-            shutil.copymode(self._target, beside)
+            _give_same_owner(self._target, beside)
             previous = self._keep_previous()
         os.replace(beside, self._target)
         return self._finish("written" if compared.verdict == "new" else "replaced", compared, meta, previous)
@@ -260,6 +261,14 @@ class _Rebuild:
             _link_or_copy(meta, kept / f"{name}.{meta.name}")
         fsync_folder(kept)
         return str(place.relative_to(self._layout.root))
+
+
+def _give_same_owner(present: Path, new: Path) -> None:
+    """Mode, and owner where we may, of the file that is replaced: who could read it before can read it after."""
+    shutil.copymode(present, new)
+    facts = present.stat()
+    with contextlib.suppress(PermissionError):
+        os.chown(new, facts.st_uid, facts.st_gid)
 
 
 def _link_or_copy(source: Path, place: Path) -> None:
