@@ -61,7 +61,7 @@ class Chronicle:
         self._log = log
         self._stop = threading.Event()
         self._ready = threading.Event()
-        self._stall = Stall()
+        self.stall = Stall()
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -94,10 +94,10 @@ class Chronicle:
             append_history(self._layout, history_row(time.time(), self._run.run_id, progress, gpus()))
         except OSError as error:
             self._log(f"cannot write {self._layout.history_jsonl}: {error.strerror}")
-        happened = self._stall.look(time.monotonic(), progress)
+        happened = self.stall.look(time.monotonic(), progress)
         if happened == "stalled":
             engine = progress.get("engine_state") or "unknown"
-            self._post("stalled", f"no new answer for {STALL_S / 60:.0f} minutes; engine: {engine}")
+            self._post("stalled", f"no new answer for {self.stall.limit_s / 60:.0f} minutes; engine: {engine}")
         elif happened == "recovered":
             self._post("recovered", "answers arrive again")
 

@@ -9,13 +9,17 @@ import threading
 
 import pytest
 
+from remote import chronicle
 from remote.chronicle import STALL_S, Stall
+from remote.history import read_history
 from remote.identity import send
 from remote.layout import Layout
 from remote.notify import Notice, post, request_for, shape_of
 from remote.options import Options
+from remote.progress import write_progress
+from remote.runfile import Run
 from remote.stop import stop_run
-from tests.support.runs import BY, launch_fake
+from tests.support.runs import BY, launch_fake, until
 from tests.support.sink import sink
 
 NOTICE = Notice("stalled", "no new answer for 15 minutes", "gpu-7", "/data/x", "r1", 100.0)
@@ -125,3 +129,32 @@ def test_a_stall_is_told_once_and_its_end_once() -> None:
     ]
     told = [(now / 60, said) for now, progress in looks if (said := stall.look(now, progress))]
     assert told == [(STALL_S / 60, "stalled"), (40, "recovered")]
+
+
+def test_a_line_of_history_a_minute_and_a_stall_are_the_supervisors_own(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The minute made short; everything else as it runs in the supervisor."""
+    layout.make_state()
+    run = Run("r1", ("x",), Options(root=str(layout.root)), 0.0, BY, "rel")
+    write_progress(layout, {"run": "r1", "answers": 5, "in_flight": 3, "engine_state": "down", "rate_tokens_s": 9.0})
+    monkeypatch.setattr(chronicle, "EVERY_S", 0.05)
+    monkeypatch.setattr(chronicle, "gpus", lambda: {"rows": [], "detail": "none"})
+    said: list[str] = []
+    with sink() as server:
+        kept = chronicle.Chronicle(layout, run, (server.url,), said.append)
+        kept.start()
+        assert read_history(layout, 0.0) == [], "nothing before the generator is ready"
+        kept.stall.limit_s = 0.1
+        kept.ready()
+        until(lambda: len(read_history(layout, 0.0)) >= 3)
+        events = [json.loads(one.body) for one in server.wait(2)]
+        write_progress(layout, {"run": "r1", "answers": 6})
+        events.append(json.loads(server.wait(3)[2].body))
+        kept.stop()
+        kept.ended("it did all that could be done")
+        events.append(json.loads(server.wait(4)[3].body))
+    assert [event["event"] for event in events] == ["started", "stalled", "recovered", "ended"]
+    assert "engine: down" in events[1]["text"] and said == []
+    row = read_history(layout, 0.0)[0]
+    assert (row["run"], row["in_flight"], row["engine"], row["rate_tokens_s"]) == ("r1", 3.0, "down", 9.0)

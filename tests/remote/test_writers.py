@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from remote import audit
 from remote.errors import OperatorError
 from remote.identity import alive, identify
 from remote.layout import Layout
@@ -20,7 +22,7 @@ from remote.lock import RunLock
 from remote.options import Budget
 from remote.stop import stop_stray
 from remote.writers import Writer, find_writers
-from tests.support.runs import BY, generator_of, identity_of, launch_fake, process
+from tests.support.runs import BY, REPO, generator_of, identity_of, launch_fake, process
 
 KEEPS_OPEN = """
 import argparse, signal, sys, time
@@ -247,6 +249,18 @@ def test_a_stray_that_heeds_int_gets_nothing_harder(tree: Layout, script: Path) 
     with process(sys.executable, str(script), "--root", str(tree.root), ready=True) as stray:
         stopped = stop_stray(tree, identity_of(stray), BY)
         assert stopped.signals == ("SIGINT",) and stopped.done
+
+
+def test_by_hand_it_takes_a_pid_and_says_who_starts_it_again(tree: Layout, loop: int) -> None:
+    found = only(tree)
+    argv = [sys.executable, "-m", "remote", "stop", "--root", str(tree.root), "--pid"]
+    done = subprocess.run([*argv, str(found.pid)], capture_output=True, text=True, cwd=REPO, timeout=60)
+    assert done.returncode == 1 and f"started again by pid {loop} (/bin/bash -c while true" in done.stdout, done
+    assert not alive(found.identity)
+    entry = audit.read(tree, 1)[0]
+    assert (entry["action"], entry["outcome"], entry["target"]["pid"]) == ("kill-stray", "started again", found.pid)
+    gone = subprocess.run([*argv, str(2**22 + 1)], capture_output=True, text=True, cwd=REPO, timeout=60)
+    assert gone.returncode == 1 and "there is no process" in gone.stderr
 
 
 def test_one_that_is_gone_is_not_looked_for_elsewhere(tree: Layout, script: Path) -> None:
