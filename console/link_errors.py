@@ -110,8 +110,7 @@ class HostKeyUnknown(LinkError):
         super().__init__(
             "host-key-unknown",
             f"the key of {host} is not known yet: {fingerprint}",
-            "compare it with what the provider shows, then accept it in the console, "
-            f"or connect once with ssh (it would be kept in {pin_file})",
+            "compare it with what the provider shows, then accept it in the console or by signing in once with ssh",
         )
         self.host = host
         self.fingerprint = fingerprint
