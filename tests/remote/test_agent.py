@@ -104,7 +104,8 @@ def test_an_answer_costs_a_patch_of_its_own_dataset_and_few_bytes(tree: Path) ->
         patches = [json.loads(line)["params"][2] for line in lines]
         assert {name for patch in patches for name in patch.get("datasets", {})} == {"B3_magicoder"}
         assert all(len(line) <= 256 for line in lines[first:])
-        assert all(len(line) <= 64 for line in it.notifications("tick"))
+        ticks = it.wait(lambda: it.notifications("tick"))
+        assert all(len(line) <= 64 for line in ticks)
 
 
 def test_patches_follow_one_another_and_resync_gives_the_whole(tree: Path) -> None:
