@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,6 +27,9 @@ from remote.run_settings import read_api_key
 from remote.scan import Scanner
 from remote.surroundings import look_around
 from remote.text import clean
+
+LOOK_AGAIN_S = 1.0
+"""The least time between the two looks that tell whether a file grows."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +53,7 @@ def plan_of(options: Options, environment: Mapping[str, str], quick: bool = Fals
     """Scan and plan, and check what a run needs unless `quick`. Raises OperatorError (`no-root`)."""
     layout = Layout(Path(options.root))
     scanner = _scanner(layout, _model(options))
-    scan = scanner.poll()
+    scan, looked_at = scanner.poll(), time.monotonic()
     if quick:
         return make_plan(layout, scan, options, look_around(layout, options))[0]
     key = _api_key(options, environment)
@@ -57,7 +61,8 @@ def plan_of(options: Options, environment: Mapping[str, str], quick: bool = Fals
         asked = pool.submit(probe_engine, options.engine_url, key)
         loading = pool.submit(ask_python, options)
         engine, python = asked.result(), loading.result()
-    # A second look, seconds after the first: what has grown meanwhile is written by somebody.
+    # What has grown between two looks is written by somebody, whether or not they can be seen.
+    time.sleep(max(0.0, looked_at + LOOK_AGAIN_S - time.monotonic()))
     scan = scanner.poll()
     around = look_around(layout, options, engine=engine)
     plan, states = make_plan(layout, scan, options, around)

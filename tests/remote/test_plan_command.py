@@ -18,6 +18,7 @@ from remote.layout import Layout
 from remote.model import Sampling, read_model
 from remote.options import Budget, Options
 from remote.plan import DatasetPlan, Plan
+from remote.plan_command import plan_of
 from remote.planning import make_plan
 from remote.probe import EngineFacts
 from remote.records import Rules
@@ -125,6 +126,33 @@ def test_damaged_state_files_do_not_make_it_fail(tree: Path) -> None:
             now["inference"],
             now["tokenization"],
         )
+
+
+APPENDER = """
+import sys, time
+path, line = sys.stdin.readline().rstrip(), sys.stdin.readline()
+while True:
+    with open(path, "a") as file:
+        file.write(line)
+    print("appended", flush=True)
+    time.sleep(0.1)
+"""
+
+
+def test_a_file_that_grows_without_a_known_writer_blocks_a_start(tree: Path) -> None:
+    """It opens, appends and closes, and neither its command line nor its script speaks of the root."""
+    answers = tree / "B3_magicoder" / "raw_responses.jsonl"
+    command = [sys.executable, "-c", APPENDER]
+    with subprocess.Popen(command, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stranger:
+        assert stranger.stdin is not None and stranger.stdout is not None
+        stranger.stdin.write(f"{answers}\n{answers.read_text().splitlines()[0]}\n")
+        stranger.stdin.flush()
+        stranger.stdout.readline()
+        plan = plan_of(Options(root=str(tree), engine_url="http://127.0.0.1:9", python="/bin/false"), {})
+        stranger.kill()
+    growth = next(check for check in plan.preflight if check.check == "growth")
+    assert (growth.level, "B3" in growth.detail) == ("blocker", True), growth
+    assert plan.assumptions[3]["holds"] is False
 
 
 def test_other_folders_and_faults_are_planned_each_by_itself(tree: Path) -> None:
