@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET ?= demo
 
-.PHONY: setup demo console test check bench soak test-engine screenshots clean
+.PHONY: setup demo console test check bench soak test-engine screenshots docs clean
 
 setup: $(VENV)/.ready
 
@@ -38,6 +38,9 @@ test-engine: setup
 
 screenshots: setup
 	@$(BIN)/python -m tests.ui.pictures
+
+docs: setup
+	@$(BIN)/python -m console.reference
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .hypothesis
