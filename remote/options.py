@@ -20,6 +20,14 @@ DEFAULT_BUDGET = 10_000_000
 _SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 
 
+def short_tokens(tokens: int) -> str:
+    """A number of tokens as an operator types it, exactly: `10M`, `500k`, `107250`."""
+    for scale, suffix in ((10**6, "M"), (10**3, "k")):
+        if tokens and tokens % scale == 0:
+            return f"{tokens // scale}{suffix}"
+    return str(tokens)
+
+
 @dataclass(frozen=True)
 class Budget:
     """Completion tokens to reach per dataset: a default, and exceptions by id or folder name. 0 is none."""
@@ -33,9 +41,9 @@ class Budget:
 
     def __str__(self) -> str:
         """The text that `parse_budget` reads back to the same value."""
-        parts = [f"{name}={tokens}" for name, tokens in self.per.items()]
+        parts = [f"{name}={short_tokens(tokens)}" for name, tokens in self.per.items()]
         if self.default != DEFAULT_BUDGET or not parts:
-            parts.insert(0, str(self.default))
+            parts.insert(0, short_tokens(self.default))
         return ",".join(parts)
 
 

@@ -59,7 +59,7 @@ def test_what_the_running_one_says_of_itself(layout: Layout) -> None:
     write_whole(layout.progress_json, b'{"run": "an-earlier-one", "in_flight": 64}')
     write_whole(layout.control_json, b'{"run": "an-earlier-one", "token_budget": {"default": 5, "per": {}}}')
     status = generator_status(layout)
-    assert (status.in_flight, status.token_budget) == (None, "10000000")
+    assert (status.in_flight, status.token_budget) == (None, "10M")
 
 
 def test_the_supervisor_killed(layout: Layout) -> None:
