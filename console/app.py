@@ -11,11 +11,12 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.filter import LineFilter
+from textual.filter import LineFilter, Monochrome, NoColor
 from textual.message import Message
 from textual.screen import Screen
 
 from console.ascii_filter import AsciiFilter, wants_ascii
+from console.colors import Colors, FewColors, wanted_colors
 from console.crash import crash_text
 from console.desk import Desk
 from console.keys import EVERYWHERE, Key, bindings
@@ -69,9 +70,14 @@ class ConsoleApp(App[int]):
         *,
         desk: Desk | None = None,
         ascii_only: bool | None = None,
+        colors: Colors | None = None,
     ) -> None:
         self._ascii = AsciiFilter(wants_ascii() if ascii_only is None else ascii_only)
+        self._colors = wanted_colors() if colors is None else colors
         super().__init__()
+        self._few = [FewColors((DARK_PALETTE, LIGHT_PALETTE))] if self._colors is Colors.FEW else [NoColor()]
+        # Without backgrounds what is chosen is told by reverse video: see console.tcss.
+        self.set_class(self._colors is not Colors.FULL, "-few-colors")
         self.desk = desk or opening_desk(target, options or Options(), 0.0)
         self.desk.ascii_only = self._ascii.enabled
         self._open_desk = open_desk
@@ -83,7 +89,8 @@ class ConsoleApp(App[int]):
         self.theme = DARK.name
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        filters = super().get_line_filters()
+        full = [item for item in super().get_line_filters() if not isinstance(item, Monochrome)]
+        filters: list[LineFilter] = full if self._colors is Colors.FULL else list(self._few)
         return [*filters, self._ascii] if self._ascii.enabled else filters
 
     def get_default_screen(self) -> Screen[None]:

@@ -10,6 +10,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from console.app import ConsoleApp
+from console.colors import Colors
 from console.desk import Desk
 from console.screens.dialog import Dialog
 from tests.support.recorded import FakeController, desk_of
@@ -54,7 +55,7 @@ async def running(
     """The application over a recording; `more` goes to `desk_of`."""
     if desk is None:
         desk, _ = desk_of(state, **more)  # type: ignore[arg-type]
-    app = ConsoleApp(desk=desk, ascii_only=False)
+    app = ConsoleApp(desk=desk, ascii_only=False, colors=Colors.FULL)
     async with app.run_test(size=size, notifications=True) as pilot:
         await settle(pilot)
         assert isinstance(desk.controller, FakeController)

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from textual.worker import WorkerCancelled, WorkerFailed
 
 from console.app import ConsoleApp
+from console.colors import Colors
 from console.desk import Desk
 from console.screens.dialog import Dialog
 from console.view import Link, LinkState
@@ -32,6 +33,7 @@ class Scene:
     sizes: tuple[tuple[int, int], ...] = SIZES
     theme: str = ""
     ascii_only: bool = False
+    colors: Colors = Colors.FULL
 
     def file(self, size: tuple[int, int]) -> str:
         """The picture's file name without its ending."""
@@ -70,6 +72,8 @@ SCENES: tuple[Scene, ...] = (
     Scene("main-ten-thousand-bad", make=_state("ten-thousand-bad")),
     Scene("main-light", theme="eagle-light", sizes=((120, 36),)),
     Scene("main-ascii", ascii_only=True, sizes=((80, 24),)),
+    Scene("main-16-colors", colors=Colors.FEW, sizes=((80, 24),)),
+    Scene("main-no-color", colors=Colors.NONE, sizes=((80, 24),)),
     Scene("trace", ("d",)),
     Scene("restart", ("r",)),
     Scene("kill", ("K",)),
@@ -140,7 +144,7 @@ async def _ready(pilot: Pilot[int]) -> None:
 async def picture(scene: Scene, size: tuple[int, int]) -> str:
     """The scene as SVG; the same text in every process."""
     desk, _ = scene.make()
-    app = ConsoleApp(desk=desk, ascii_only=scene.ascii_only)
+    app = ConsoleApp(desk=desk, ascii_only=scene.ascii_only, colors=scene.colors)
     if scene.theme:
         app.theme = scene.theme
     async with app.run_test(size=size, notifications=False) as pilot:

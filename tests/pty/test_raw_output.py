@@ -1,0 +1,75 @@
+"""What really reaches the terminal: no escape sequence of others, no colour under NO_COLOR, ASCII without UTF-8."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.pty.test_leaving import start  # noqa: F401  a fixture
+from tests.support.terminal import Terminal
+
+Start = Callable[..., Terminal]
+
+FOREIGN = (
+    b"\x1b]0;", b"\x1b[2J\x1b]", b"\x1bP", b"\x07", "\x9b".encode(), "\u202e".encode(), "\u2066".encode(), b"\x1b[31m",
+)  # fmt: skip
+"""Pieces of the hostile text that a terminal would act on; Textual itself writes none of these."""
+
+COLOR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|4[0-7]|38|48|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
+WAYS = ("", "d", "\x1b", "j\r", "\x1b", "l", "\x1b", "a", "\x1b", "e", "\x1b", "s", "\x1b", "?", "\x1b")
+
+
+def walk(terminal: Terminal) -> None:
+    """Go through the screens, each until it is painted."""
+    for keys in WAYS:
+        size = len(terminal.raw)
+        if keys:
+            terminal.type(keys)
+            terminal.until(lambda size=size: len(terminal.raw) > size)
+        for _ in range(4):
+            terminal.read(0.1)
+
+
+def test_nothing_hostile_reaches_the_terminal(start: Start) -> None:  # noqa: F811
+    terminal = start("incident", "hostile")
+    walk(terminal)
+    terminal.type("q")
+    assert terminal.wait() == 0
+    assert b"owned" in terminal.raw
+    for sequence in FOREIGN:
+        assert sequence not in terminal.raw, sequence
+
+
+def test_no_color_sends_no_color(start: Start) -> None:  # noqa: F811
+    terminal = start("incident", environment={"NO_COLOR": "1"})
+    terminal.type("j")
+    terminal.until(lambda: _reversed_rows(terminal) == ["B2"])
+    assert COLOR.search(bytes(terminal.raw)) is None
+
+
+@pytest.mark.parametrize("term", ["linux", "xterm"])
+def test_sixteen_colors_are_the_terminals_own(start: Start, term: str) -> None:  # noqa: F811
+    terminal = start("incident", environment={"TERM": term, "COLORTERM": ""})
+    terminal.until(lambda: _reversed_rows(terminal) == ["B1"])
+    assert b"\x1b[38" not in terminal.raw and b";38;" not in terminal.raw and b"48;" not in terminal.raw
+    line = next(number for number, text in enumerate(terminal.screen.display) if "not ours" in text)
+    column = terminal.screen.display[line].index("not ours")
+    assert terminal.screen.buffer[line][column].fg == "red"
+
+
+def test_without_utf8_everything_is_ascii(start: Start) -> None:  # noqa: F811
+    terminal = start("incident", "hostile", environment={"LC_ALL": "C", "LANG": "C"})
+    walk(terminal)
+    assert all(byte < 0x80 for byte in terminal.raw)
+    assert "Enter" in terminal.text
+
+
+def _reversed_rows(terminal: Terminal) -> list[str]:
+    """Ids of the rows that stand in reverse video."""
+    return [
+        text.strip()[:2]
+        for number, text in enumerate(terminal.screen.display)
+        if re.match(r"\s*B\d ", text) and terminal.screen.buffer[number][1].reverse
+    ]
