@@ -74,8 +74,12 @@ async def resolve(target: Target, environment: Mapping[str, str] | None = None) 
 async def _route(target: Target, environment: Mapping[str, str], depth: int) -> list[Hop]:
     if depth > MOST_HOPS:
         raise SshConfigFault(f"ProxyJump of {target} leads in a circle")
-    answers = await _ask_ssh(target, environment)
-    hop = hop_from_answers(target, answers, await _defaults(target, environment), environment)
+    # What ssh answers without any file is asked too: only what differs from it was wished for by the user.
+    answers, defaults = await asyncio.gather(
+        _run_ssh(ssh_arguments(target), environment),
+        _run_ssh(["-F", "/dev/null", "--", target.host], environment),
+    )
+    hop = hop_from_answers(target, answers, defaults, environment)
     jump = _first(answers, "proxyjump")
     if jump in ("", "none"):
         return [hop]
@@ -106,15 +110,6 @@ def ssh_arguments(target: Target) -> list[str]:
     if target.jump is not None:
         words += ["-J", target.jump]
     return [*words, *_OURS, "--", target.host]
-
-
-async def _ask_ssh(target: Target, environment: Mapping[str, str]) -> dict[str, list[str]]:
-    return await _run_ssh(ssh_arguments(target), environment)
-
-
-async def _defaults(target: Target, environment: Mapping[str, str]) -> dict[str, list[str]]:
-    """What ssh answers without any file: only what differs from it was asked for by the user."""
-    return await _run_ssh(["-F", "/dev/null", "--", target.host], environment)
 
 
 async def _run_ssh(arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, list[str]]:
