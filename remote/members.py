@@ -48,26 +48,21 @@ def find_members(run_id: str, generator: Identity | None, supervisor: Identity |
     shares its session with the shell of whoever typed it.
     """
     not_ours = {os.getpid(), supervisor.pid if supervisor is not None else 0}
-    here = generator is not None and same_world(generator)
+    leader = generator if generator is not None and same_world(generator) else None
+    leads = leader is not None and _leads_its_session(leader)
     found: list[Identity] = []
     for stat in procfs.stats():
         if stat.dead or stat.pid in not_ours:
             continue
-        identity = of_stat(stat)
-        in_session = (
-            here
-            and generator is not None
-            and stat.session == generator.pid
-            and stat.start_ticks >= generator.start_ticks
-            and _led_by(generator)
-        )
-        if identity == generator or in_session or (run_id and procfs.read_mark(stat.pid) == run_id):
-            found.append(identity)
+        is_leader = leader is not None and (stat.pid, stat.start_ticks) == (leader.pid, leader.start_ticks)
+        in_session = leads and leader is not None and stat.session == leader.pid
+        if is_leader or in_session or (run_id and procfs.read_mark(stat.pid) == run_id):
+            found.append(of_stat(stat))
     found.sort(key=lambda identity: (identity != generator, identity.pid))
     return found
 
 
-def _led_by(generator: Identity) -> bool:
+def _leads_its_session(generator: Identity) -> bool:
     """Whether the session numbered like the generator is the generator's own.
 
     A pid stays taken while its session has members, and the supervisor leaves a dead generator
@@ -79,8 +74,23 @@ def _led_by(generator: Identity) -> bool:
 
 
 def tree_of(identity: Identity) -> list[Identity]:
-    """A process and its living descendants: what is stopped where there is no session of its own."""
+    """A process and its living descendants: what is stopped where there is no session of its own.
+
+    Never the caller nor those that started it, should they descend from it.
+    """
     if not alive(identity):
         return []
     among = [stat for stat in procfs.stats() if not stat.dead]
-    return [identity, *(of_stat(stat) for stat in procfs.descendants(identity.pid, among) if stat.pid != os.getpid())]
+    spared = _line_of(os.getpid(), among) - {identity.pid}
+    return [
+        identity,
+        *(of_stat(stat) for stat in procfs.descendants(identity.pid, among) if stat.pid not in spared),
+    ]
+
+
+def _line_of(pid: int, among: list[procfs.Stat]) -> set[int]:
+    parents = {stat.pid: stat.ppid for stat in among}
+    line = {pid}
+    while (pid := parents.get(pid, 0)) and pid not in line:
+        line.add(pid)
+    return line

@@ -65,15 +65,21 @@ def stop_stray(layout: Layout, identity: Identity, by: str, patience_s: float | 
     """Stop one process that we did not launch, with its children: INT, then TERM, then KILL, with waits.
 
     INT and TERM are each given `patience_s`.
-    Carried out by a detached helper. Afterwards looks whether it was started again. Its requests on
+    Carried out by a detached helper. Afterwards looks, for three seconds at most, whether it was started again. Its requests on
     the engine are the caller's to watch. Raises OperatorError: `gone` when exactly this process no
-    longer runs (nothing is signalled), `not-permitted`, `ours` for a process of our own run.
+    longer runs (nothing is signalled), `not-permitted`, `ours` for the generator, `pid-1`.
     """
     if not alive(identity):
         raise OperatorError(
             "gone",
             f"pid {identity.pid} is no longer the process that was named; nothing was signalled",
             "look again at what runs",
+        )
+    if identity.pid == 1:
+        raise OperatorError(
+            "pid-1",
+            "pid 1 is the container's own first process: ending it ends the container",
+            "stop the container instead",
         )
     status = generator_status(layout)
     if status.living and status.identity == identity:

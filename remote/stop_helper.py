@@ -103,7 +103,8 @@ def _stray(identity: Identity, patience_s: float | None) -> Stopped:
 
     members()
     signals, left = _climb(Ladder("stray", time.monotonic(), patience_s=patience_s), members, identity)
-    respawned = _respawned(argv, before, left)
+    look_s = _RESPAWN_LOOK_S if patience_s is None else min(_RESPAWN_LOOK_S, patience_s)
+    respawned = _respawned(argv, before, left, look_s)
     return Stopped(
         tuple(describe(one) for one in left),
         time.monotonic() - began,
@@ -142,10 +143,10 @@ _RESPAWN_LOOK_S = 3.0
 """A `while true` starts its script again at once, or after the second or two that its `sleep` takes."""
 
 
-def _respawned(argv: list[str], before: set[Identity], left: list[Identity]) -> list[dict[str, Any]]:
+def _respawned(argv: list[str], before: set[Identity], left: list[Identity], look_s: float) -> list[dict[str, Any]]:
     if not argv:
         return []
-    deadline = time.monotonic() + _RESPAWN_LOOK_S
+    deadline = time.monotonic() + look_s
     while True:
         fresh = sorted(_same_argv(argv) - before - set(left), key=lambda one: one.pid)
         if fresh or time.monotonic() >= deadline:

@@ -184,7 +184,7 @@ def test_worker_processes_belong_to_their_script(tree: Layout, tmp_path: Path) -
         assert child.stdout is not None and child.stdout.readline()
         found = only(tree)
         assert found.pid == child.pid and found.datasets == ("B2_opencodeinstruct", "B3_magicoder")
-        stopped = stop_stray(tree, found.identity, BY, patience_s=5)
+        stopped = stop_stray(tree, found.identity, BY, patience_s=1)
         assert stopped.done and find_writers(tree) == []
 
 
@@ -247,7 +247,7 @@ def test_a_stray_that_ignores_term_is_killed_in_the_end_and_a_twin_is_not(
 
 def test_a_stray_that_heeds_int_gets_nothing_harder(tree: Layout, script: Path) -> None:
     with process(sys.executable, str(script), "--root", str(tree.root), ready=True) as stray:
-        stopped = stop_stray(tree, identity_of(stray), BY)
+        stopped = stop_stray(tree, identity_of(stray), BY, patience_s=1)
         assert stopped.signals == ("SIGINT",) and stopped.done
 
 
@@ -261,6 +261,14 @@ def test_by_hand_it_takes_a_pid_and_says_who_starts_it_again(tree: Layout, loop:
     assert (entry["action"], entry["outcome"], entry["target"]["pid"]) == ("kill-stray", "started again", found.pid)
     gone = subprocess.run([*argv, str(2**22 + 1)], capture_output=True, text=True, cwd=REPO, timeout=60)
     assert gone.returncode == 1 and "there is no process" in gone.stderr
+
+
+def test_the_containers_first_process_is_not_stopped(tree: Layout) -> None:
+    first = identify(1)
+    assert first is not None
+    with pytest.raises(OperatorError) as refused:
+        stop_stray(tree, first, BY)
+    assert refused.value.code == "pid-1" and not tree.state.exists()
 
 
 def test_one_that_is_gone_is_not_looked_for_elsewhere(tree: Layout, script: Path) -> None:
