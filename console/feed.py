@@ -57,7 +57,8 @@ class Feed:
         return self.snapshot
 
     def _hold(self, seq: int, at: float, raw: dict[str, Any]) -> Snapshot:
+        before = (self._raw, self.snapshot) if self._raw is not None and self.snapshot is not None else None
         self._raw = {**raw, "seq": seq, "at": at}
         self.seen += 1
-        self.snapshot = read_snapshot(self._raw)
+        self.snapshot = read_snapshot(self._raw, before)
         return self.snapshot

@@ -36,6 +36,10 @@ class Fields:
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)
 
+    def is_object(self, value: object) -> bool:
+        """Whether this is the reader of that very object."""
+        return self._members is value
+
     def raw(self, key: str) -> Any:
         """The member as it came, or None."""
         return self._members.get(key)

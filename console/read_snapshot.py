@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from console.lenient import Fields
 from console.model import (
@@ -31,29 +32,51 @@ from console.model import (
 from remote.layout import dataset_id, dataset_title
 from remote.text import clean
 
+T = TypeVar("T")
+FOLDER_LIMIT = 120
 
-def read_snapshot(value: Any) -> Snapshot:
-    """A snapshot from whatever the agent sent. Never raises: what has a wrong type is unknown and noted."""
+
+def read_snapshot(value: Any, before: tuple[Mapping[str, Any], Snapshot] | None = None) -> Snapshot:
+    """A snapshot from whatever the agent sent. Never raises: what has a wrong type is unknown and noted.
+
+    `before` is an earlier value with its snapshot: parts that are the very same objects in both,
+    as a merge patch leaves them, are taken over instead of being read again.
+    """
     notes: list[str] = []
     top = Fields(value, "snapshot", notes)
-    datasets = sorted(top.members("datasets", _dataset), key=_order)
+    # Notes belong to a whole snapshot: one that has any is read afresh, so that none is lost.
+    earlier, known = before if before is not None and not before[1].misread else ({}, None)
+
+    def part(key: str, read: Callable[[], T]) -> T:
+        same = known is not None and top.raw(key) is not None and top.raw(key) is earlier.get(key)
+        return getattr(known, key) if same else read()
+
+    rows = {row.folder: row for row in known.datasets} if known is not None else {}
+    earlier_rows = earlier.get("datasets") if known is not None else None
+
+    def dataset(folder: str, row: Fields) -> Dataset:
+        found = rows.get(folder)
+        if found is not None and isinstance(earlier_rows, dict) and row.is_object(earlier_rows.get(folder)):
+            return found
+        return _dataset(folder, row)
+
     made = Snapshot(
         seq=top.integer("seq") or 0,
         at=top.number("at") or 0.0,
         root=top.text("root", 1000) or "",
-        host=_host(top.child("host")),
-        agent=_agent(top.child("agent")),
-        datasets=tuple(datasets),
-        generator=_generator(top.child("generator")),
-        writers=top.children("writers", _writer, 100),
-        engine=_engine(top.child("engine")),
-        gpus=_gpus(top.child("gpus")),
-        disk=_disk(top.child("disk")),
-        lock=_lock(top.child("lock")),
-        hold=_hold(top.child("hold")),
-        acks=top.members("acks", _ack, 1000),
-        audit=top.children("audit", _audit_entry, 1000),
-        log=_log(top.child("log")),
+        host=part("host", lambda: _host(top.child("host"))),
+        agent=part("agent", lambda: _agent(top.child("agent"))),
+        datasets=part("datasets", lambda: tuple(sorted(top.members("datasets", dataset), key=_order))),
+        generator=part("generator", lambda: _generator(top.child("generator"))),
+        writers=part("writers", lambda: top.children("writers", _writer, 100)),
+        engine=part("engine", lambda: _engine(top.child("engine"))),
+        gpus=part("gpus", lambda: _gpus(top.child("gpus"))),
+        disk=part("disk", lambda: _disk(top.child("disk"))),
+        lock=part("lock", lambda: _lock(top.child("lock"))),
+        hold=part("hold", lambda: _hold(top.child("hold"))),
+        acks=part("acks", lambda: top.members("acks", _ack, 1000)),
+        audit=part("audit", lambda: top.children("audit", _audit_entry, 1000)),
+        log=part("log", lambda: _log(top.child("log"))),
         problems=top.texts("problems"),
         pending=top.texts("pending"),
     )
@@ -69,7 +92,7 @@ def _dataset(folder: str, row: Fields) -> Dataset:
     schema = _schema(row.child("schema"))
     answered = row.count("answered")
     return Dataset(
-        folder=clean(folder, 120),
+        folder=clean(folder, FOLDER_LIMIT),
         id=row.text("id", 60) or clean(dataset_id(folder), 60),
         title=row.text("title", 60) or clean(dataset_title(folder), 60),
         kind=row.text("kind", 40),

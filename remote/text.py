@@ -21,6 +21,8 @@ def clean(text: object, limit: int = 200) -> str:
         text = text[: limit * 4 + 4].decode("utf-8", "replace")
     elif not isinstance(text, str):
         text = str(text)
+    if len(text) <= limit and text.isascii() and text.isprintable():
+        return text  # what nearly everything is
     cut = len(text) > limit
     out: list[str] = []
     for char in text[:limit]:

@@ -21,6 +21,7 @@ from console.read_snapshot import read_snapshot
 from console.status_json import check_status, status_json
 from console.thresholds import Thresholds
 from console.view import Alert, Level, Link, LinkState, View
+from remote.mergepatch import apply, diff, without_nulls
 from remote.options import Options
 from tests.support.json_schema import status_schema
 
@@ -145,6 +146,30 @@ def test_a_good_snapshot_is_read_whole() -> None:
     assert (row.answered, row.remaining_tokens, row.schema.problems[0].line) == (4, 900, 3)
     assert snapshot.generator.running and snapshot.generator.identity == {"pid": 7}
     assert snapshot.audit[0].who == "a@b" and snapshot.acks[0].key == "disk"
+
+
+@given(st.lists(st.tuples(st.sampled_from(places(WHOLE)[1:]), st.none() | st.integers(0, 9) | JUNK), max_size=4))
+def test_reading_a_patched_snapshot_gives_what_reading_it_afresh_gives(
+    changes: list[tuple[tuple[Any, ...], Any]],
+) -> None:
+    raw = without_nulls(WHOLE)
+    held = read_snapshot(raw)
+    for path, junk in changes:
+        try:
+            patched = apply(raw, diff(raw, without_nulls(put(raw, path, junk))))
+        except (KeyError, IndexError, TypeError):
+            continue  # an earlier change has taken that place away
+        held, raw = read_snapshot(patched, (raw, held)), patched
+        assert repr(held) == repr(read_snapshot(patched))
+
+
+def test_what_a_patch_does_not_touch_is_not_read_again() -> None:
+    raw = without_nulls(WHOLE)
+    held = read_snapshot(raw)
+    patched = apply(raw, {"datasets": {"B1_glaive": {"tokens": 200}}})
+    after = read_snapshot(patched, (raw, held))
+    assert after.datasets[0].tokens == 200
+    assert after.engine is held.engine and after.gpus is held.gpus
 
 
 def test_a_wrong_type_is_noted_by_its_place() -> None:
