@@ -5,8 +5,10 @@ Only a blocker here stops a run; `--accept CHECK` passes exactly one, and is rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from remote import audit, preflight_engine, preflight_host, preflight_python
 from remote.check import WARNING, Check, apply_accept
@@ -18,6 +20,7 @@ from remote.options import Options
 from remote.plan import Plan
 from remote.preflight_look import Look
 from remote.probe_python import PythonFacts, probe_python
+from remote.runfile import number, read_object
 from remote.runs import Run, read_runs
 from remote.tokenized_meta import Meta, read_meta
 
@@ -41,6 +44,9 @@ CHECKS: tuple[Callable[[Look], Check], ...] = (
     preflight_host.hold,
 )
 """All checks in the order in which they are shown; a check is named after its function."""
+
+ENTRIES = 20
+"""How many entries of the audit may hold the end of a writer that has just been stopped."""
 
 
 def run_preflight(
@@ -78,6 +84,7 @@ def run_preflight(
         stops_generator=stops_generator,
         launching=launching,
         api_key_known=api_key_known,
+        ended_at=_ended_at(layout),
     )
     return [apply_accept(_ask(check, look), options) for check in CHECKS]
 
@@ -105,6 +112,21 @@ def _last_run(layout: Layout) -> Run | None:
         return next(reversed(read_runs(layout)), None)
     except OSError:
         return None
+
+
+def _ended_at(layout: Layout) -> float | None:
+    """When a known writer last ended: ours by its exit record, any other by the audit of its end."""
+    ends: list[float | None] = []
+    # Where a record cannot be read, growth stays unexplained, which is the careful answer.
+    with contextlib.suppress(OperatorError):
+        ends.append(number((read_object(layout.exit_json) or {}).get("at")))
+    with contextlib.suppress(OperatorError):
+        ends += [number(entry.get("at")) for entry in audit.read(layout, ENTRIES) if _tells_an_end(entry)]
+    return max((end for end in ends if end is not None), default=None)
+
+
+def _tells_an_end(entry: Mapping[str, Any]) -> bool:
+    return str(entry.get("action")).startswith(("stop", "kill")) and entry.get("outcome") == "stopped"
 
 
 def _metas(layout: Layout, states: Sequence[DatasetState]) -> dict[str, Meta]:

@@ -111,7 +111,11 @@ def growth(look: Look) -> Check:
     """A file that grows though nobody is known to write it: somebody is there who cannot be seen."""
     known = {folder for process in look.around.processes for folder in process.datasets}
     ours = any(process.ours for process in look.around.processes)
-    growing = [state.folder for state in look.states if state.growing and state.folder not in known]
+    growing = [
+        state.folder
+        for state in look.states
+        if state.growing and state.folder not in known and not _explained(state.responses_changed_at, look.ended_at)
+    ]
     unseen = [process for process in look.around.processes if not process.datasets and not process.ours]
     if growing and not ours and not unseen:
         # A writer that has just died leaves files that grew until a moment ago; only one that writes on is in the way.
@@ -122,9 +126,18 @@ def growth(look: Look) -> Check:
             "growth",
             BLOCKER,
             f"{names} grows, and no process is known that writes it (another container, or another user's?)",
-            f"find it: fuser -v {look.layout.folder(growing[0]) / RESPONSES}",
+            f"find it: fuser -v {look.layout.folder(growing[0]) / RESPONSES}; if it has just ended, look again in 15 s",
         )
     return Check("growth", OK, "no file grows without a known writer")
+
+
+def _explained(changed_at: float | None, ended_at: float | None) -> bool:
+    """Whether the last growth was before the end of a process that was known to write.
+
+    The scan calls a file growing for some seconds after its last line: long enough for a restart to
+    stop the writer and to ask here.
+    """
+    return changed_at is not None and ended_at is not None and changed_at <= ended_at
 
 
 def records(look: Look) -> Check:

@@ -37,3 +37,5 @@ class Look:
     stops_generator: bool = True
     launching: bool = False
     api_key_known: bool = False
+    ended_at: float | None = None
+    """When a process that was known to write last came to its end: what grew before that is explained by it."""

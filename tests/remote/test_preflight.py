@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +30,7 @@ from remote.preflight_look import Look
 from remote.probe import EngineFacts, probe_engine
 from remote.probe_python import PythonFacts, probe_python
 from remote.records import Rules
+from remote.runfile import write_object
 from remote.scan import scan_root
 from remote.surroundings import look_around
 from tests.support.needs import needs_root
@@ -184,6 +187,49 @@ def test_growth_without_a_writer_blocks(root: Path) -> None:
     assert preflight_host.growth(replace(seen, states=growing)).level == "ok"
     writer = replace(seen.around, processes=(Process(1, datasets=("B4_mixturethoughts",)),))
     assert preflight_host.growth(replace(seen, states=growing, around=writer)).level == "ok"
+
+
+def test_growth_before_the_end_of_a_known_writer_is_explained(root: Path) -> None:
+    """The scan calls a file growing for some seconds more; a restart that has just stopped the writer must go on."""
+    layout = Layout(root)
+    options = Options(root=str(root))
+    found = around(root, options)
+    plan, states = make_plan(layout, scan_root(root, Rules()), options, found)
+
+    def growth(changed_at: float) -> str:
+        growing = [replace(state, growing=True, responses_changed_at=changed_at) for state in states[3:4]]
+        checks = run_preflight(layout, options, growing, plan, found, python=GOOD_PYTHON, launching=True)
+        return rows(checks)["growth"].level
+
+    before = time.time()
+    with appending(root / SHAPES[3].folder / "raw_responses.jsonl"):
+        assert growth(before) == "blocker"
+        audit.record(layout, "ann@laptop", "kill", "not gone")
+        assert growth(before) == "blocker"
+        audit.record(layout, "ann@laptop", "kill", "stopped")
+        assert growth(before) == "ok"
+        assert growth(time.time() + 1) == "blocker"
+        write_object(layout.exit_json, {"run": "r", "at": time.time() + 2})
+        assert growth(time.time() + 1) == "ok"
+
+
+@contextmanager
+def appending(path: Path) -> Iterator[None]:
+    """Somebody who opens, appends and closes, ten times a second."""
+    stop = threading.Event()
+
+    def append() -> None:
+        while not stop.wait(0.1):
+            with path.open("ab") as file:
+                file.write(b"{}\n")
+
+    thread = threading.Thread(target=append)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_a_held_lock_names_its_holder(root: Path) -> None:
