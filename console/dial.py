@@ -126,11 +126,14 @@ class Proxy:
         code = self._process.returncode
         return said or ("it ended" if code is None else f"it ended with status {code}")
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the command."""
+        self._drain.cancel()
         if self._process.returncode is None:
             self._process.kill()
-        self._drain.cancel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await self._process.wait()
 
     async def _drain_errors(self) -> None:
         assert self._process.stderr is not None

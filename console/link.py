@@ -150,7 +150,7 @@ class _Link:
                     await connection.wait_closed()
             connection.abort()
         for hop in self.hops:
-            hop.close_proxy()
+            await hop.close_proxy()
 
 
 class SshChannel(Channel):

@@ -91,7 +91,7 @@ class HopOpening(asyncssh.SSHClient):
         hop = self._hop
         self._phase = "greet"
         self._on_stage(f"connecting to {hop.where}")
-        self.close_proxy()
+        await self.close_proxy()
         where_from: dict[str, Any]
         if self._tunnel is not None:
             where_from = {"tunnel": self._tunnel}
@@ -114,11 +114,11 @@ class HopOpening(asyncssh.SSHClient):
             if self._hint is not None:
                 self._hint.cancel()
 
-    def close_proxy(self) -> None:
+    async def close_proxy(self) -> None:
         """End the ProxyCommand, if one runs."""
         if self.proxy is not None:
-            self.proxy.close()
-            self.proxy = None
+            proxy, self.proxy = self.proxy, None
+            await proxy.close()
 
     def _options(self) -> dict[str, Any]:
         hop = self._hop

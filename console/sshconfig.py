@@ -75,10 +75,15 @@ async def _route(target: Target, environment: Mapping[str, str], depth: int) -> 
     if depth > MOST_HOPS:
         raise SshConfigFault(f"ProxyJump of {target} leads in a circle")
     # What ssh answers without any file is asked too: only what differs from it was wished for by the user.
-    answers, defaults = await asyncio.gather(
+    both = await asyncio.gather(
         _run_ssh(ssh_arguments(target), environment),
         _run_ssh(["-F", "/dev/null", "--", target.host], environment),
+        return_exceptions=True,
     )
+    for outcome in both:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    answers, defaults = (outcome for outcome in both if not isinstance(outcome, BaseException))
     hop = hop_from_answers(target, answers, defaults, environment)
     jump = _first(answers, "proxyjump")
     if jump in ("", "none"):
@@ -121,11 +126,11 @@ async def _run_ssh(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         async with asyncio.timeout(RESOLVE_LIMIT_S):
             out, err = await process.communicate()
     except TimeoutError:
-        process.kill()
         raise SshConfigFault(f"ssh -G did not answer within {RESOLVE_LIMIT_S:g} s (a Match exec that hangs?)") from None
-    except asyncio.CancelledError:
-        process.kill()
-        raise
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     if process.returncode != 0:
         lines = [line for line in err.decode("utf-8", "replace").splitlines() if line.strip()]
         raise SshConfigFault("; ".join(lines[:2]) or f"ssh -G ended with status {process.returncode}")
