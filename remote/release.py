@@ -75,13 +75,13 @@ def release() -> str:
 
 
 def durable_archive(folder: Path) -> Path:
-    """A zip of this program that stays for as long as a launched process needs it.
+    """A zip of this program that stays for as long as a launched process needs it: a copy in `folder`.
 
-    The zip that runs, where it is a file; else (a checkout, which may be edited meanwhile, or a
-    program held in memory) a copy in `folder`. Raises OSError.
+    A process imports from its zip for days. The one in a cache folder may be cleaned away
+    meanwhile, one held in memory ends with us, and a checkout may be edited. Raises OSError.
     """
     found = archive_path()
-    if found is not None and not str(found).startswith(("/proc/", "/dev/fd/")):
+    if found is not None and found.parent == folder:
         return found
     data = archive_bytes()
     copy = folder / archive_name(release_of(data))

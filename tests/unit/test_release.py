@@ -65,6 +65,26 @@ def test_a_launched_process_gets_a_zip_that_stays(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code, str(made), str(tmp_path / "kept")], capture_output=True, text=True, check=True
     )
+    # From a cache folder, too, it is copied: caches are cleaned.
+    from_cache = tmp_path / "cache" / made.name
+    from_cache.parent.mkdir()
+    from_cache.write_bytes(made.read_bytes())
+    code = "from pathlib import Path; from remote import release; print(release.durable_archive(Path(sys.argv[2])))"
+    again = subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-B",
+            "-c",
+            f"import sys; sys.path.insert(0, sys.argv[1]); {code}",
+            from_cache,
+            tmp_path / "run",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(again.stdout.strip()) == tmp_path / "run" / made.name
     said, kept = done.stdout.split()
     assert said == package().release and Path(kept).read_bytes() == made.read_bytes()
     assert version_of(sys.executable, "-I", "-B", kept) == package().release
