@@ -146,8 +146,9 @@ class LogView(ScrollView, can_focus=True):
         if not self._matches:
             return
         if self._current is None:
-            at = bisect_left(self._matches, self._top_line())
-            at = at if step > 0 else at - 1
+            # From the end when one is there, else from the first line on the screen.
+            here = len(self._lines) if self.following else self._top_line()
+            at = bisect_left(self._matches, here) + (0 if step > 0 else -1)
         else:
             at = bisect_left(self._matches, self._current) + step
         self._current = self._matches[at % len(self._matches)]

@@ -238,15 +238,14 @@ def badge(log: LogView, searched: str, error: OperatorError | None, start: int |
         out.append("● following", GOOD)
     else:
         out.append(f"‖ PAUSED +{log.new_lines:,}", LOOK)
-        out.append("  f follows again", DIM)
-    out.append(f"   {log.line_count:,} lines", DIM)
-    if start:
-        out.append(" and more before them", DIM)
-    if log.level is not Level.ALL:
-        out.append(f"   {_LEVEL_WORDS[log.level]}", LOOK)
     if searched:
         at = f"{log.match_number:,} of " if log.match_number is not None else ""
         out.append(f"   /{clean(searched, 40)}/ {at}{log.match_count:,} lines", "" if log.match_count else LOOK)
+    if log.level is not Level.ALL:
+        out.append(f"   {_LEVEL_WORDS[log.level]}", LOOK)
+    out.append(f"   {log.line_count:,} lines", DIM)
+    if start:
+        out.append(" and more before them", DIM)
     if error is not None:
         out.append(f"   {clean(error, 200)}", ACT)
     return out

@@ -18,18 +18,16 @@ FOREIGN = (
 """Pieces of the hostile text that a terminal would act on; Textual itself writes none of these."""
 
 COLOR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|4[0-7]|38|48|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
-WAYS = ("", "d", "\x1b", "j\r", "\x1b", "l", "\x1b", "a", "\x1b", "e", "\x1b", "s", "\x1b", "?", "\x1b")
+WAYS = ("d", "j\r", "l", "a", "e", "s", "?")
 
 
 def walk(terminal: Terminal) -> None:
-    """Go through the screens, each until it is painted."""
+    """Go through the screens and back, each until it is painted."""
     for keys in WAYS:
-        size = len(terminal.raw)
-        if keys:
-            terminal.type(keys)
-            terminal.until(lambda size=size: len(terminal.raw) > size)
-        for _ in range(4):
-            terminal.read(0.1)
+        terminal.type(keys)
+        terminal.until(lambda: "Esc back" in terminal.text)
+        terminal.type("\x1b")
+        terminal.until(lambda: "Esc back" not in terminal.text and "restart" in terminal.text)
 
 
 def test_nothing_hostile_reaches_the_terminal(start: Start) -> None:  # noqa: F811
@@ -38,8 +36,9 @@ def test_nothing_hostile_reaches_the_terminal(start: Start) -> None:  # noqa: F8
     terminal.type("q")
     assert terminal.wait() == 0
     assert b"owned" in terminal.raw
+    written = re.sub(rb"\x1b\]22;[a-z-]*\x07", b"", terminal.raw)  # Textual's own: the mouse pointer's shape
     for sequence in FOREIGN:
-        assert sequence not in terminal.raw, sequence
+        assert sequence not in written, sequence
 
 
 def test_no_color_sends_no_color(start: Start) -> None:  # noqa: F811
