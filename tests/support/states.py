@@ -31,7 +31,7 @@ def dataset_states(draw: st.DrawFn) -> DatasetState:
     What decides is drawn and can be shrunk; what is only told besides comes from one drawn seed.
     """
     prompts = draw(st.one_of(st.none(), st.integers(0, 60), st.integers(0, 20_000)))
-    answered = draw(st.integers(0, prompts)) if prompts else 0
+    answered = draw(st.one_of(st.sampled_from((0, prompts)), st.integers(0, prompts))) if prompts else 0
     left = (prompts or 0) - answered
     unusable = draw(st.sampled_from((0, 0, 1, 19, 20, 21, 40)))
     tokens = draw(st.one_of(st.sampled_from(BUDGETS), st.integers(answered, answered * 5000))) if answered else 0
