@@ -11,23 +11,29 @@ LONGEST_PAUSE_S = 30.0
 LONGEST_NETWORK_PAUSE_S = 1.0
 """A network that was away may be back any moment, and a try that reaches nobody disturbs nobody."""
 
-WAITS_FOR_OPERATOR = {
+KEY_QUESTIONS = {
     "host-key-unknown": LinkState.UNKNOWN_KEY,
     "host-key-changed": LinkState.CHANGED_KEY,
 }
-"""Codes of the link's errors that another try cannot mend, and the state each leads to."""
+"""Codes of the link's errors about the server's key, and the state each leads to."""
+
+FOR_A_PERSON = frozenset({"host-key-revoked", "host-certificate", "not-let-in", "passphrase-needed", "usage"})
+"""Codes that knocking again cannot mend and may make worse (a server that counts failed logins)."""
 
 
-def after_failure(error: OperatorError) -> tuple[LinkState, bool]:
+def after_failure(error: OperatorError, was_live: bool = False) -> tuple[LinkState, bool]:
     """The link's state after this error, and whether to try again by itself.
 
-    Errors may carry `permanent = True` to say that trying again is useless (a refused key, no
-    Python on the container); wrong usage is permanent too.
+    Errors carry `permanent = True` when trying again is useless: no Python there, a login shell
+    that ends. Where the link was live before (`was_live`), such a thing is more likely a container
+    that is just starting: it is tried again, as everything is that does not ask for a person.
     """
-    state = WAITS_FOR_OPERATOR.get(error.code)
+    state = KEY_QUESTIONS.get(error.code)
     if state is not None:
         return state, False
-    if getattr(error, "permanent", False) or error.exit_code is ExitCode.USAGE:
+    if error.code in FOR_A_PERSON or error.exit_code is ExitCode.USAGE:
+        return LinkState.FAILED, False
+    if getattr(error, "permanent", False) and not was_live:
         return LinkState.FAILED, False
     return LinkState.RECONNECTING, True
 

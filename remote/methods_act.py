@@ -7,7 +7,6 @@ to its end when the link drops.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from remote import audit
@@ -35,8 +34,8 @@ RETOKENIZE_LIMIT_S = 6 * 3600.0
 
 def launch(session: Session, params: Params) -> dict[str, Any]:
     """Check once more, then start the generator under its supervisor. Raises what stands in the way."""
-    options, by = params.options(), params.by()
-    layout = Layout(Path(options.root))
+    options, by = session.same_root(params.options()), params.by()
+    layout = session.layout
     key = params.text("api_key", limit=10_000) if "api_key" in params else None
     if key is not None:
         session.api_key = key
@@ -158,8 +157,8 @@ def retokenize(session: Session, params: Params) -> dict[str, Any]:
 
     Returns what became of each dataset, by folder.
     """
-    options, by = params.options(), params.by()
-    layout = Layout(Path(options.root))
+    options, by = session.same_root(params.options()), params.by()
+    layout = session.layout
     try:
         said = run_child(choose_python(options), ["retokenize"], options, RETOKENIZE_LIMIT_S)
     except OperatorError as error:

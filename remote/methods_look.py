@@ -28,7 +28,7 @@ ROW_LIMIT_S = 100.0
 
 def plan(session: Session, params: Params) -> dict[str, Any]:
     """`plan --json` for the given options, from the scanner's memory; processes are looked at afresh."""
-    found, _, _ = session.rounds.plan(params.options(), find_writers(session.layout))
+    found, _, _ = session.rounds.plan(session.same_root(params.options()), find_writers(session.layout))
     return found.to_json()
 
 
@@ -38,7 +38,7 @@ def preflight(session: Session, params: Params) -> list[dict[str, str]]:
     `stopping` are the pids that will be killed before the start, `stops_generator` says that ours
     will be, `at` is the operator's clock now.
     """
-    options = params.options()
+    options = session.same_root(params.options())
     found, states, around = session.rounds.plan(options, find_writers(session.layout))
     checks = run_preflight(
         session.layout,
@@ -141,7 +141,7 @@ def _meta_summary(meta: dict[str, Any]) -> dict[str, Any]:
 
 def row(session: Session, params: Params) -> dict[str, Any]:
     """One training row decoded by the Python that has transformers. `row` counts from 1, as lines do."""
-    options = params.options()
+    options = session.same_root(params.options())
     words = ["row", "--folder", params.text("folder", limit=255), "--row", str(params.count("row", 1))]
     return run_child(choose_python(options), words, options, ROW_LIMIT_S)
 

@@ -75,6 +75,16 @@ class Session:
             # Its threads may hang in the kernel; nobody waits for them here.
             threading.Thread(target=old.close, name="close-rounds", daemon=True).start()
 
+    def same_root(self, options: Options) -> Options:
+        """The options, when they are about the root that is being looked at. Raises OperatorError `other-root`."""
+        if options.root != self.options.root:
+            raise OperatorError(
+                "other-root",
+                f"the agent looks at {clean(self.options.root)}, and the request is about {clean(options.root)}",
+                "point the console at that root first",
+            )
+        return options
+
     def remember_python(self, options: Options, facts: PythonFacts) -> None:
         """What the preflight found out about the Python, for the launch that follows it."""
         self._python = (_python_options(options), facts, time.monotonic())

@@ -13,6 +13,9 @@ from remote.text import clean
 T = TypeVar("T")
 
 
+STEP_S = 10.0
+
+
 class Watch(Generic[T]):
     """Calls `look` every `every_s` seconds and keeps what it returned last.
 
@@ -64,7 +67,8 @@ class Watch(Generic[T]):
         if began_s is not None:
             took_s = time.monotonic() - began_s
             if took_s > self._limit_s:
-                return f"{self.name}: not answered for {took_s:.0f} s"
+                # In steps: a sentence that changes with every second would be sent every second.
+                return f"{self.name}: not answered for {took_s // STEP_S * STEP_S:.0f} s"
         return self._trouble
 
     def _run(self) -> None:

@@ -306,5 +306,7 @@ def test_what_trying_again_cannot_mend_is_left_to_the_operator() -> None:
     permanent = OperatorError("no-python", "no python3 there")
     permanent.permanent = True  # type: ignore[attr-defined]
     assert after_failure(permanent) == (LinkState.FAILED, False)
+    assert after_failure(permanent, was_live=True) == (LinkState.RECONNECTING, True), "it may be starting"
+    assert after_failure(OperatorError("not-let-in", "no"), was_live=True) == (LinkState.FAILED, False)
     assert after_failure(OperatorError("usage", "what?", exit_code=ExitCode.USAGE)) == (LinkState.FAILED, False)
     assert after_failure(OperatorError("timeout", "slow")) == (LinkState.RECONNECTING, True)
