@@ -5,11 +5,15 @@ ones still run. So a dataset stops *admitting* when its tokens and what is expec
 budget; those finish, all are kept, and it admits a few more while it is short. A place that is free goes to the earliest
 dataset that still admits: while one drains, the next one fills.
 
+As long as a later dataset can take the place, a dataset stops earlier still, by how uncertain its answers in flight are:
+what is missing then is admitted when they have ended and little is left to guess. No place waits for that.
+
 The run and the simulated bench use this code and no other.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -19,6 +23,9 @@ _SPEED_MEMORY = 0.98
 """How much of the measured speed each further answer leaves: about the last fifty answers count."""
 _LOOK_AGAIN = 0.1
 """A dataset that is short by N answers is reckoned again after a tenth of them: near its budget, at every admission."""
+
+_CAUTION = 1.0
+"""How many standard deviations below its budget a dataset pauses while later ones can take its places."""
 
 
 @dataclass
@@ -86,19 +93,28 @@ class Admission:
 
     def expected_tokens(self, track: Track, now: float) -> float:
         """What a dataset comes to when everything in flight has ended well."""
-        speed = self.speed_tokens_s or 0.0
-        return track.tokens + sum(
-            expected_length(track.lengths, self.everyone, max(0.0, now - ticket.sent_at) * speed, ticket.limit)
-            for ticket in track.in_flight.values()
-        )
+        return self._expected(track, now)[0]
 
-    def admits(self, track: Track, now: float) -> bool:
-        """Whether a dataset would take a further answer."""
+    def _expected(self, track: Track, now: float) -> tuple[float, float]:
+        """(what a dataset comes to, how far off that may well be): what is still to come of an answer is about as
+        uncertain as it is long."""
+        speed = self.speed_tokens_s or 0.0
+        total, variance = float(track.tokens), 0.0
+        for ticket in track.in_flight.values():
+            decoded = max(0.0, now - ticket.sent_at) * speed
+            length = expected_length(track.lengths, self.everyone, decoded, ticket.limit)
+            total += length
+            variance += max(0.0, length - decoded) ** 2
+        return total, math.sqrt(variance)
+
+    def admits(self, track: Track, now: float, cautious: bool = False) -> bool:
+        """Whether a dataset would take a further answer; `cautious` when somebody else can take the place."""
         if track.left <= 0:
             return False
         if track.budget == 0 or track.free_admissions > 0:
             return True
-        missing = track.budget - self.expected_tokens(track, now)
+        expected, spread = self._expected(track, now)
+        missing = track.budget - expected - (spread * _CAUTION if cautious else 0.0)
         if missing <= 0:
             return False
         answer = expected_length(track.lengths, self.everyone, 0.0, self._longest)
@@ -109,7 +125,11 @@ class Admission:
         """The dataset that gets the next place; None when no place is free or nobody admits."""
         if self.paused or self.in_flight >= self.concurrency:
             return None
-        return next((track.folder for track in self.tracks.values() if self.admits(track, now)), None)
+        for cautious in (True, False):
+            for track in self.tracks.values():
+                if self.admits(track, now, cautious):
+                    return track.folder
+        return None
 
     def admit(self, folder: str, key: str, now: float, limit: int) -> None:
         """A prompt takes a place; `limit` is the most tokens its answer may have."""

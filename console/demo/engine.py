@@ -447,7 +447,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run a stand-in engine until SIGTERM."""
     arguments = vars(_arguments().parse_args(argv))
     host, port, raw = arguments.pop("host"), arguments.pop("port"), json.loads(arguments.pop("faults"))
-    model_path = arguments.pop("model_path")
+    model_path = arguments.pop("model_path") or None
     settings = replace(EngineSettings(**arguments), model_path=model_path or EngineSettings.model_path)
     faults = Faults()
     for value in raw:
