@@ -10,24 +10,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from console import rates
 from console.alerts import AlertHistory, judge
 from console.clock import steady_s, wall_s
-from console.feed import Feed, OutOfStep
+from console.conversation import Connect, Conversation
+from console.feed import Feed
 from console.link_state import after_failure, backoff_s
-from console.rpc import LinePipe, Rpc
+from console.model import Snapshot
 from console.thresholds import Thresholds
 from console.view import Link, LinkState, View
 from remote.errors import OperatorError
 from remote.options import Options
-from remote.protocol import Notification
 
-Connect = Callable[[], Awaitable[LinePipe]]
 Subscriber = Callable[[View], None]
 
 STALE_AFTER_S = 6.0
@@ -39,17 +37,7 @@ GIVE_UP_AFTER_S = 25.0
 WATCH_EVERY_S = 1.0
 PING_EVERY_S = 10.0
 PUBLISH_EVERY_S = 0.3
-HELLO_DEADLINE_S = 20.0
-CONNECT_DEADLINE_S = 90.0
-COMPLETE_DEADLINE_S = 90.0
-"""For the datasets: a full tree that has never been scanned takes some of it."""
-
-OTHERS_DEADLINE_S = 8.0
-"""For all else: a healthy engine's health takes a second, nvidia-smi five at most."""
-
-DATA_PARTS = frozenset({"datasets", "plan"})
-
-CLOSE_DEADLINE_S = 0.7
+CLOSE_DEADLINE_S = 0.75
 
 
 class Controller:
@@ -68,16 +56,14 @@ class Controller:
         thresholds: Thresholds | None = None,
         release: str | None = None,
     ) -> None:
-        self._connect = connect
         self._release = release
         self._thresholds = thresholds or Thresholds()
         self._options = options
         self._link = Link(target=target)
         self._feed = Feed()
+        self._talk = Conversation(target, connect, self._feed, self)
         self._rates = rates.RateHistory()
         self._alerts = AlertHistory()
-        self._rpc: Rpc | None = None
-        self._heard_s: float | None = None
         self._retry_now = asyncio.Event()
         self._dirty = asyncio.Event()
         self._settled = asyncio.Event()
@@ -127,7 +113,7 @@ class Controller:
         if self._closed:
             return
         self._closed = True
-        rpc = self._rpc
+        rpc = self._talk.rpc
         if rpc is not None:
             with contextlib.suppress(OperatorError):
                 await rpc.call("bye", {}, 0.2)
@@ -142,8 +128,8 @@ class Controller:
     def reconnect_now(self) -> None:
         """Try again at once: instead of waiting for the backoff, or for a silent link to be given up."""
         self._retry_now.set()
-        if self._rpc is not None and self._link.state is LinkState.STALE:
-            self._rpc.drop(OperatorError("silent", f"{self._link.target} was silent", "connecting anew"))
+        if self._link.state is LinkState.STALE:
+            self._talk.drop(f"{self._link.target} was silent")
 
     async def ready(self, timeout_s: float) -> View:
         """Wait for the first snapshot. Raises the first connection's OperatorError, or `timeout`."""
@@ -162,23 +148,19 @@ class Controller:
         self._make_view()
         return self._view
 
-    async def complete(self, timeout_s: float, others_s: float = OTHERS_DEADLINE_S) -> View:
-        """Wait until every part has been looked at once: the datasets for at most `timeout_s`, all else `others_s`.
-
-        What is still unknown then, an engine that hangs for one, is unknown in the view.
-        """
-        for names, limit_s in ((None, others_s), (DATA_PARTS, timeout_s)):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limit_s):
-                    while self._rpc is not None and self._awaited(names):
-                        self._arrived.clear()
-                        await self._arrived.wait()
+    async def complete(self, timeout_s: float, parts: frozenset[str] | None = None) -> View:
+        """Wait until these parts (None: all) have been looked at once, or the time is up: what is unknown then, is so."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._link.fresh and self._awaited(parts):
+                    self._arrived.clear()
+                    await self._arrived.wait()
         self._make_view()
         return self._view
 
-    def _awaited(self, names: frozenset[str] | None) -> bool:
-        pending = self._feed.snapshot.pending if self._feed.snapshot is not None else ()
-        return bool(pending) if names is None else bool(names & set(pending))
+    def _awaited(self, parts: frozenset[str] | None) -> bool:
+        pending = set(self._feed.snapshot.pending) if self._feed.snapshot is not None else set()
+        return bool(pending if parts is None else pending & parts)
 
     async def call(self, method: str, params: Mapping[str, Any] | None = None, timeout_s: float = 20.0) -> Any:
         """One request to the agent.
@@ -186,7 +168,7 @@ class Controller:
         Raises OperatorError: the agent's own, `link-down` when there is no link, `link-lost` when
         it dropped before the answer, `timeout` after `timeout_s`.
         """
-        rpc = self._rpc
+        rpc = self._talk.rpc
         if rpc is None:
             because = f": {self._link.error}" if self._link.error else ""
             raise OperatorError("link-down", f"no link to {self._link.target}{because}", "wait for it or press R")
@@ -209,19 +191,19 @@ class Controller:
                 state=LinkState.CONNECTING if first else LinkState.RECONNECTING,
                 attempt=attempt,
                 next_try_at=None,
-                stage="connecting",
             )
             self._retry_now.clear()
             seen = self._feed.seen
             try:
-                await self._converse()
+                await self._talk.run(self._options, self._release)
                 error = OperatorError("link-lost", "the agent on the container ended", "reconnecting")
             except OperatorError as failed:
                 error = failed
+            was_live = self._feed.seen > 0
             if self._feed.seen > seen:
-                attempt = 0  # it was live: the next failure starts the backoff anew
+                attempt = 0  # this one was live: the next failure starts the backoff anew
             self._error = error
-            state, again = after_failure(error)
+            state, again = after_failure(error, was_live)
             network = bool(getattr(error, "network", False))
             pause_s = backoff_s(attempt, random.random(), network) if again else None
             self._set_link(
@@ -233,94 +215,37 @@ class Controller:
                 next_try_at=wall_s() + pause_s if pause_s is not None else None,
             )
             self._settled.set()
+            self._arrived.set()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._retry_now.wait()
 
-    async def _converse(self) -> None:
-        """One connection, from connecting to its end."""
-        try:
-            async with asyncio.timeout(CONNECT_DEADLINE_S):
-                pipe = await self._connect()
-        except TimeoutError:
-            raise OperatorError(
-                "timeout",
-                f"connecting to {self._link.target} took longer than {CONNECT_DEADLINE_S:g} s",
-                "R tries again",
-            ) from None
-        except OSError as failed:
-            raise OperatorError(
-                "connect", f"cannot connect to {self._link.target}: {failed}", "R tries again"
-            ) from None
-        self._feed.lost()
-        self._heard_s = steady_s()
-        rpc = Rpc(pipe, self._take)
-        reading = asyncio.create_task(rpc.run(), name="controller-read")
-        try:
-            await self._greet(rpc)
-            self._rpc = rpc
-            await reading
-        finally:
-            self._rpc = None
-            reading.cancel()
-            with contextlib.suppress(TimeoutError, OperatorError):
-                async with asyncio.timeout(CLOSE_DEADLINE_S):
-                    await pipe.close()
-            await asyncio.wait([reading], timeout=CLOSE_DEADLINE_S)
-            if reading.done() and not reading.cancelled():
-                reading.exception()  # told already, by `await reading` or by the greeting
+    # -- what the conversation tells (console.conversation.Listener) ------------
 
-    async def _greet(self, rpc: Rpc) -> None:
-        self._set_link(stage="greeting the agent")
-        params = {"options": self._options.to_json(), "release": self._release}
-        await self._timed(rpc, "hello", params, HELLO_DEADLINE_S)
-        self._set_link(stage="waiting for the first look")
+    def on_stage(self, stage: str) -> None:
+        """What connecting is at right now, in a few words."""
+        self._set_link(stage=stage)
 
-    async def _timed(self, rpc: Rpc, method: str, params: Mapping[str, Any], timeout_s: float) -> None:
-        """A call whose result tells the container's time: the skew is taken at the middle of the trip."""
-        began_s, began_wall_s = steady_s(), wall_s()
-        result = await rpc.call(method, params, timeout_s)
-        trip_s = steady_s() - began_s
-        at = result.get("at") if isinstance(result, dict) else None
-        if isinstance(at, (int, float)):
-            skew_s = at - (began_wall_s + trip_s / 2)
-            known_s, known_trip_s = self._link.skew_s, self._link.round_trip_s
-            # The answer was made somewhere within the trip: a longer one tells no more unless it contradicts.
-            if known_s is None or known_trip_s is None or trip_s <= known_trip_s or abs(skew_s - known_s) > trip_s:
-                self._set_link(round_trip_s=trip_s, skew_s=skew_s)
+    def on_trip(self, trip_s: float, skew_s: float) -> None:
+        """An answer took so long, and the container's clock seems so far ahead of ours."""
+        known_s, known_trip_s = self._link.skew_s, self._link.round_trip_s
+        # The answer was made somewhere within the trip: a longer one tells no more unless it contradicts.
+        if known_s is None or known_trip_s is None or trip_s <= known_trip_s or abs(skew_s - known_s) > trip_s:
+            self._set_link(round_trip_s=trip_s, skew_s=skew_s)
 
-    def _take(self, message: Notification) -> None:
-        self._heard_s = steady_s()
+    def on_heard(self) -> None:
+        """The agent has said something."""
         self._set_link(last_seen_at=wall_s())
-        try:
-            snapshot = self._feed.take(message)
-        except OutOfStep:
-            self._ask_again()
-            return
-        if snapshot is None:
-            return
+
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        """The snapshot as it is now: the link is live."""
         self._arrived.set()
         self._rates = rates.advance(self._rates, snapshot, steady_s())
         if self._link.state is not LinkState.LIVE:
             self._set_link(state=LinkState.LIVE, stage="", attempt=0, next_try_at=None, code="", error="", remedy="")
         self._settled.set()
 
-    def _ask_again(self) -> None:
-        """Call `resync` without waiting: its answer is a whole snapshot, a notification like any other."""
-        if self._feed.asked_again or self._rpc is None:
-            return
-        self._feed.asked_again = True
-        self._spawn(self._rpc.call("resync", {}, HELLO_DEADLINE_S))
-
-    def _spawn(self, work: Awaitable[Any]) -> None:
-        async def quietly() -> None:
-            # What goes wrong here goes wrong for the reading task too, which tells it.
-            with contextlib.suppress(OperatorError):
-                await work
-
-        task = asyncio.create_task(quietly(), name="controller-call")
-        self._tasks.append(task)
-        task.add_done_callback(lambda done: self._tasks.remove(done) if done in self._tasks else None)
+    # -- the tasks --------------------------------------------------------------
 
     async def _watch(self) -> None:
         """Notice silence, and let the agent know that we are here."""
@@ -328,17 +253,14 @@ class Controller:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             self._dirty.set()
-            rpc, heard_s = self._rpc, self._heard_s
-            if rpc is None or heard_s is None:
-                continue
-            silent_s = steady_s() - heard_s
+            silent_s = self._talk.silent_s
             if silent_s >= STALE_AFTER_S and self._link.state is LinkState.LIVE:
                 self._set_link(state=LinkState.STALE)
             if silent_s >= GIVE_UP_AFTER_S:
-                rpc.drop(OperatorError("silent", f"nothing came from {self._link.target} for {silent_s:.0f} s"))
+                self._talk.drop(f"nothing came from {self._link.target} for {silent_s:.0f} s")
             elif steady_s() - pinged_s >= PING_EVERY_S:
                 pinged_s = steady_s()
-                self._spawn(self._timed(rpc, "ping", {}, PING_EVERY_S))
+                self._talk.ping()
 
     async def _publish(self) -> None:
         while True:
@@ -349,7 +271,7 @@ class Controller:
 
     def _make_view(self) -> None:
         snapshot = self._feed.snapshot
-        age_s = steady_s() - self._heard_s if self._heard_s is not None else None
+        age_s = steady_s() - self._talk.heard_s if self._talk.heard_s is not None else None
         view = View(now=wall_s(), link=replace(self._link, age_s=age_s), options=self._options, snapshot=snapshot)
         if snapshot is not None:
             speeds = rates.rates(self._rates, snapshot)
@@ -369,37 +291,3 @@ class Controller:
     def _set_link(self, **changes: Any) -> None:
         self._link = replace(self._link, **changes)
         self._dirty.set()
-
-
-@asynccontextmanager
-async def open_controller(
-    target: str,
-    options: Options,
-    connect: Connect,
-    *,
-    timeout_s: float = 60.0,
-    thresholds: Thresholds | None = None,
-    release: str | None = None,
-) -> AsyncIterator[Controller]:
-    """A controller that has looked at everything once, for commands without a screen; closed at the end.
-
-    Raises OperatorError when connecting fails (it is not tried again) or takes too long, and when
-    the root cannot be read: eight datasets without a figure would answer nothing.
-    """
-    controller = Controller(target, options, connect, thresholds=thresholds, release=release)
-    await controller.start()
-    try:
-        await controller.ready(timeout_s)
-        _refuse_unreadable(await controller.complete(COMPLETE_DEADLINE_S))
-        yield controller
-    finally:
-        await controller.close()
-
-
-def _refuse_unreadable(view: View) -> None:
-    snapshot = view.snapshot
-    if snapshot is None or any(row.state is not None for row in snapshot.datasets):
-        return
-    told = next((problem for problem in snapshot.problems if problem.startswith("datasets: ")), None)
-    if told is not None:
-        raise OperatorError("unreadable-root", told.removeprefix("datasets: "), "check --root")

@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from console.connecting import Connector
-from console.controller import Controller, open_controller
+from console.controller import Controller
 from console.demo_target import aim
+from console.one_shot import open_controller
 from console.settings import Settings
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from console import controller as controller_module
-from console.controller import Controller, open_controller
+from console.controller import Controller
 from console.local import connect_local
+from console.one_shot import open_controller
 from console.view import LinkState, View
 from console.watching import wait_for
 from remote.layout import RESPONSES

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from console import controller as controller_module
-from console.controller import Controller, open_controller
+from console.controller import Controller
 from console.link_state import LONGEST_PAUSE_S, after_failure, backoff_s
+from console.one_shot import open_controller
 from console.view import LinkState, View
 from console.watching import wait_for
 from remote import protocol
