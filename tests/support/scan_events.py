@@ -108,6 +108,11 @@ def _rewrite(path: Path, data: bytes) -> None:
     _write(path, data, os.O_TRUNC)
 
 
+def _prepend(path: Path, data: bytes) -> None:
+    """Written anew in place, longer and with another beginning."""
+    _rewrite(path, data + (path.read_bytes() if path.is_file() else b""))
+
+
 def _replace(path: Path, data: bytes) -> None:
     beside = path.with_name("beside.tmp")
     _write(beside, data, os.O_TRUNC)
@@ -200,6 +205,7 @@ def _events_on(path_of: tuple[str, str]) -> st.SearchStrategy[tuple[str, Event]]
         on(_append, data),
         on(_append_torn, data, st.integers(0, 60)),
         on(_rewrite, data),
+        on(_prepend, data),
         on(_replace, data),
         on(_edit, where, st.booleans()),
         on(_edit_and_append, where, data),

@@ -106,6 +106,27 @@ def test_a_rewrite_of_the_same_size_with_its_time_put_back(path: Path, where: in
     assert comparable(scanner.poll()) == comparable(scan_root(path.parents[1], RULES))
 
 
+@pytest.mark.parametrize("keep_head", [False, True])
+def test_a_file_written_anew_and_longer_is_not_taken_for_an_append(path: Path, keep_head: bool) -> None:
+    scanner = _settled(path.parents[1])
+    old = path.read_bytes()
+    cut = old.index(b"\n", END_BYTES) + 1 if keep_head else 0
+    path.write_bytes(old[:cut] + line(response("orphan", 900)) + old[cut:])
+    found = scanner.poll()
+    assert found.dataset(B3).classes.orphans == 1
+    assert comparable(found) == comparable(scan_root(path.parents[1], RULES))
+
+
+def test_a_beginning_that_changed_with_an_append_is_seen_at_once(path: Path) -> None:
+    scanner = _settled(path.parents[1])
+    data = path.read_bytes()
+    with open(path, "r+b") as file:
+        file.write(data[:50].replace(b'"sample_id":0', b'"sample_id":9'))
+        file.seek(0, os.SEEK_END)
+        file.write(line(response(500, 3)))
+    assert comparable(scanner.poll()) == comparable(scan_root(path.parents[1], RULES))
+
+
 def test_the_background_pass_finds_what_no_time_tells(path: Path) -> None:
     """An old byte changed together with an append: the ends still fit, and only the checksum tells."""
     scanner = _settled(path.parents[1])
