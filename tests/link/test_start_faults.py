@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,16 @@ def test_outside_text_in_a_sentence_is_cleaned() -> None:
         link_errors.PassphraseNeeded(evil),
     ):
         assert str(error).isprintable(), type(error).__name__
+
+
+def test_the_page_on_connecting_knows_every_code() -> None:
+    page = (Path(link_errors.__file__).parent.parent / "docs" / "connecting.md").read_text("utf-8")
+    rows = {
+        code: line
+        for line in page.splitlines()
+        for code in re.findall(r"`([a-z-]+)`", line.split("|")[1:2][0] if line.startswith("|") else "")
+    }
+    for name, sample in SAMPLES.items():
+        error = getattr(link_errors, name)(*sample)
+        assert error.code in rows, name
+        assert ("| yes |" in rows[error.code]) == (not error.permanent), name
