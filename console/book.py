@@ -78,7 +78,7 @@ class TargetBook:
             controller = Controller(
                 name, settings.options, connector, thresholds=settings.thresholds, release=release()
             )
-            connector.on_stage = controller.note_stage
+            connector.on_stage = controller.on_stage
             self._connectors[name] = connector
             self._controllers[name] = controller
             await controller.start()

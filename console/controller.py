@@ -94,10 +94,6 @@ class Controller:
 
         return unsubscribe
 
-    def note_stage(self, stage: str) -> None:
-        """What connecting is at right now, in a few words; for `on_stage` of a connect function."""
-        self._set_link(stage=stage)
-
     async def start(self) -> None:
         """Begin to connect and to publish; returns at once."""
         if self._tasks or self._closed:
