@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 
+_REFUSED_AT = 1
+"""SGLang refuses a prompt and a limit that together reach its context (seen on 0.5.9), not only what exceeds it."""
+
+
 class Limits:
     """The context is the smallest that anybody told: the model's folder, the engine, or an error of the engine.
 
@@ -25,7 +29,7 @@ class Limits:
         """The token limit of an answer to a prompt of this length; 0 or less when there is no room."""
         limit = self._max_new_tokens
         if self.context is not None:
-            limit = min(limit, self.context - prompt_tokens)
+            limit = min(limit, self.context - prompt_tokens - _REFUSED_AT)
         if self.pool_tokens is not None:
             # The engine keeps a few tokens of its pool to itself.
             limit = min(limit, self.pool_tokens - prompt_tokens - 8)

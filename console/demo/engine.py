@@ -277,7 +277,7 @@ class Engine:
                 f"The input ({len(ids)} tokens) is longer than the model's context length ({context} tokens)."
             )
         limit = sampling.get("max_new_tokens", 128)
-        if limit is not None and len(ids) + limit > context:
+        if limit is not None and len(ids) + limit >= context:
             return _error(
                 f"Requested token count exceeds the model's maximum context length of {context} tokens. You requested a"
                 f" total of {len(ids) + limit} tokens: {len(ids)} tokens from the input messages and {limit} tokens for"

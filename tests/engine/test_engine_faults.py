@@ -254,7 +254,7 @@ def test_a_prompt_too_long_for_the_context_is_set_aside_without_being_sent(tmp_p
     with stand_in(context_length=512) as engine:
         ran = run_here(make_options(root, engine.url, accept=("model",)))
         assert engine.seen()["requests"] == 5
-        assert engine.seen()["sampling"]["max_new_tokens"] == 510, "clamped to what the context leaves"
+        assert engine.seen()["sampling"]["max_new_tokens"] == 509, "clamped to what the context leaves"
     assert ran.code == ExitCode.DONE
     [stone] = state_lines(root, "failed.jsonl")
     assert stone["sample_id"] == "long" and stone["reason"] == "too-long"

@@ -127,7 +127,7 @@ def run_here(options: Options, pace: Pace = QUICK_PACE, api_key: str | None = No
 
 
 @contextmanager
-def meanwhile(act: Callable[[], None]) -> Iterator[None]:
+def meanwhile(act: Callable[[], None], limit_s: float = LIMIT_S) -> Iterator[None]:
     """Do something in another thread while a run goes on in this one; what it raises fails the test."""
     errors: list[BaseException] = []
 
@@ -140,7 +140,7 @@ def meanwhile(act: Callable[[], None]) -> Iterator[None]:
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     yield
-    thread.join(LIMIT_S)
+    thread.join(limit_s)
     assert not thread.is_alive(), "the other thread did not end"
     if errors:
         raise errors[0]
