@@ -208,7 +208,7 @@ def launch_here(
             ExitCode.DISK,
         ) from None
     read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-    # Before the first fork: a hang-up must find nobody unprepared.
+    # Before the first fork, and inherited by all that follows: a hang-up must find nobody unprepared.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     sys.stdout.flush()
     sys.stderr.flush()

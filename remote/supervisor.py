@@ -103,7 +103,6 @@ class Supervisor:
     def _take_signals(self) -> None:
         self._wake_fd, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for asking in (signal.SIGTERM, signal.SIGINT):
             signal.signal(asking, lambda *_: self._obeying.signalled())

@@ -38,15 +38,16 @@ from tests.support.sink import sink
 
 
 def test_a_launch_returns_when_the_generator_is_ready(layout: Layout) -> None:
-    launched = launch_fake(layout, token_budget=Budget(500_000, {"B4": 7}), max_samples=70)
+    budget = Budget(500_000, {"B4": 7})
+    launched = launch_fake(layout, token_budget=budget, max_samples=70)
     status = generator_status(layout)
     assert status.verdict == "running" and status.identity == launched.identity
     assert (status.pid, status.supervisor_pid) == (launched.pid, launched.supervisor_pid)
-    assert (status.token_budget, status.by, status.run_id) == ("500000,B4=7", BY, launched.run_id)
+    assert (status.token_budget, status.by, status.run_id) == (str(budget), BY, launched.run_id)
     argv = procfs.read_argv(launched.pid)
     assert argv[2:] == [
         *["generate", "--run", launched.run_id, "--root", str(layout.root)],
-        *["--token-budget", "500000,B4=7", "--max-samples", "70"],
+        *["--token-budget", str(budget), "--max-samples", "70"],
     ]
     run = read_run(layout)
     assert run is not None and run.options.max_samples == 70 and run.ready_at is not None

@@ -10,6 +10,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -162,7 +163,7 @@ def test_one_that_cannot_be_killed_is_named(layout: Layout, monkeypatch: pytest.
 
     monkeypatch.setattr(stop_helper, "send", lambda identity, number: True)
     clock = iter(range(0, 10_000, 5))
-    monkeypatch.setattr(stop_helper.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(stop_helper, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     monkeypatch.setattr(stop_helper, "wait_gone", lambda identities, timeout_s: list(identities))
     with process("sleep", "600") as child:
         me = identify(child.pid)
