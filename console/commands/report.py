@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 
 from console.commands.output import print_json, put_spans, width_of
 from console.report import make_report, planned_entry, report_lines
@@ -17,8 +16,8 @@ async def main(settings: Settings, *, as_json: bool) -> ExitCode:
     """Compare the last restart's or launch's plan with the datasets as they are now. Raises OperatorError without one."""
     async with open_session(settings) as controller:
         entries = await controller.call("audit", {"planned": True})
-        status = status_json(controller.view)
-    report = make_report(planned_entry(entries), status["datasets"], status["generator"], time.time())
+        status, now = status_json(controller.view), controller.view.container_now
+    report = make_report(planned_entry(entries), status["datasets"], status["generator"], now)
     if as_json:
         print_json(report.to_json())
     else:
