@@ -17,8 +17,38 @@ AskSecret = Callable[[str, str], Awaitable[str | None]]
 
 
 AGAIN_DIAL_LIMIT_S = 3.5
-"""Once it was reached, or while the network is away. TCP repeats its knock after 1, 3 and 7 s: a fresh try each time a long gap would begin
-notices within two seconds that the network is back."""
+"""Once it was reached, or while the network is away. TCP repeats its knock after 1, 3 and 7 s: a fresh
+try each time a long gap would begin notices within two seconds that the network is back."""
+
+
+class Remembered:
+    """Secrets that opened a door once are not asked for again: a link comes back by itself, also at night.
+
+    They live in this process's memory alone, for as long as it runs.
+    """
+
+    def __init__(self, ask: AskSecret) -> None:
+        self._ask = ask
+        self._known: dict[tuple[str, str], str] = {}
+
+    def attempt(self) -> AskSecret:
+        """What one connection asks by: a remembered answer first, and a person when that was wrong."""
+        offered: set[tuple[str, str]] = set()
+
+        async def answer(kind: str, what: str) -> str | None:
+            asked = (kind, what)
+            if asked in self._known and asked not in offered:
+                offered.add(asked)
+                return self._known[asked]
+            offered.add(asked)
+            given = await self._ask(kind, what)
+            if given:
+                self._known[asked] = given
+            else:
+                self._known.pop(asked, None)
+            return given
+
+        return answer
 
 
 class Connector:
@@ -32,7 +62,7 @@ class Connector:
         self.on_stage: Callable[[str], None] = lambda stage: None
         self._target = target
         self._python = python
-        self._ask = ask
+        self._secrets = Remembered(ask) if ask is not None else None
         self._again = False
 
     async def __call__(self) -> AgentPipe:
@@ -43,7 +73,7 @@ class Connector:
             pipe: AgentPipe = await link.connect(
                 self._target,
                 python=self._python,
-                ask=self._ask,
+                ask=self._secrets.attempt() if self._secrets is not None else None,
                 on_stage=lambda stage: self.on_stage(stage),
                 environment=os.environ,
                 dial_limit_s=AGAIN_DIAL_LIMIT_S if self._again else None,

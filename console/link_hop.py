@@ -89,7 +89,7 @@ class HopOpening(asyncssh.SSHClient):
 
     async def _once(self) -> asyncssh.SSHClientConnection:
         hop = self._hop
-        self._phase = "greet"
+        self._phase, self._shown = "greet", None
         self._on_stage(f"connecting to {hop.where}")
         await self.close_proxy()
         where_from: dict[str, Any]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from console import link, link_hop
+from console.connecting import Connector
 from console.link_errors import LoginTimeout, NotLetIn, PassphraseNeeded
 from console.ship import Package
 from tests.link.conftest import Connect
@@ -185,6 +186,30 @@ async def test_a_passphrase_is_asked_for_and_may_be_wrong_first(
             with pytest.raises(PassphraseNeeded) as told:
                 await link.connect(strict.target(), shipped=shipped, ask=nobody)
             assert str(locked) in str(told.value) and "ssh-add" in str(told.value)
+
+
+async def test_a_passphrase_that_worked_is_not_asked_for_again(folder: Path, tmp_path: Path) -> None:
+    needs("sshd", "ssh")
+    locked = keygen(folder / "locked-once", passphrase="open sesame")
+    answers = ["wrong", "open sesame"]
+    asked: list[str] = []
+
+    async def ask(kind: str, what: str) -> str | None:
+        asked.append(what)
+        return answers.pop(0)
+
+    with sshd(folder, identity=locked) as strict:
+        connector = Connector(strict.target(), ask=ask)
+        for _ in range(3):
+            pipe = await connector()
+            await pipe.close()
+        assert asked == [str(locked)] * 2
+        # The key got another passphrase meanwhile: the remembered one is tried, and then a person is asked.
+        tool("ssh-keygen", "-q", "-p", "-P", "open sesame", "-N", "another one", "-f", str(locked))
+        answers.append("another one")
+        pipe = await connector()
+        await pipe.close()
+        assert asked == [str(locked)] * 3
 
 
 async def test_a_user_certificate_opens_the_door(folder: Path, tmp_path: Path, connected: Connect) -> None:
