@@ -117,11 +117,6 @@ def columns(width: Width, budget: Budget, extra: int = 0) -> tuple[Column, ...]:
     )
 
 
-def columns_width(cols: Sequence[Column], padding: int = 1) -> int:
-    """Cells that the columns take up, their padding included."""
-    return sum(column.width + 2 * padding for column in cols)
-
-
 def budget_label(budget: Budget) -> str:
     """The head of the bar's column: `of 10 M`; `of budget` where datasets differ; `tokens only` without one."""
     if budget.per:

@@ -26,6 +26,9 @@ class Block(Static):
     Block.-stale { text-opacity: 55%; }
     """
 
+    reflows = False
+    """Whether other words can need another number of lines on the screen."""
+
     def __init__(self, lines: Sequence[Text] = (), *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(joined(lines), id=id, classes=classes, markup=False)
         self._lines = tuple(lines)
@@ -43,8 +46,10 @@ class Block(Static):
         """Show these lines. The same lines again cost nothing."""
         self.set_class(stale, "-stale")
         if self._lines != tuple(lines):
+            # Laying the screen out again is the dear part: only another number of lines asks for it.
+            layout = self.reflows or len(lines) != len(self._lines)
             self._lines = tuple(lines)
-            self.update(joined(lines))
+            self.update(joined(lines), layout=layout)
 
 
 class Card(Block):
@@ -54,10 +59,14 @@ class Card(Block):
     Card { border: round $border-blurred; border-title-color: $text-muted; padding: 0 1; height: auto; }
     """
 
+    _title = ""
+
     def show_value(self, value: CardValue) -> None:
         """Show a card's value."""
-        # A Text, because a plain string would be read as markup.
-        self.border_title = Text(value.title)
+        if value.title != self._title:
+            # A Text, because a plain string would be read as markup.
+            self._title = value.title
+            self.border_title = Text(value.title)
         self.show(value.lines, value.stale)
 
 

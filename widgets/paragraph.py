@@ -14,6 +14,8 @@ class Paragraph(Block):
     Paragraph { text-wrap: wrap; text-overflow: fold; }
     """
 
+    reflows = True
+
     def __init__(self, words: Text | str = "", *, tone: str = "", id: str | None = None) -> None:
         words = Text.assemble((words, tone)) if isinstance(words, str) else words
         super().__init__([words] if words.plain else [], id=id)

@@ -21,6 +21,7 @@ from console.view import Alert, View
 from remote.text import clean
 from widgets.card import Block
 from widgets.keyed_table import Column, KeyedTable, Row
+from widgets.paragraph import Paragraph
 from widgets.tones import DIM, GOOD, LOOK, STRONG
 
 
@@ -34,7 +35,7 @@ class AlertsScreen(ConsoleScreen):
     def body(self) -> Iterable[Widget]:
         yield Block(id="hold-line")
         yield KeyedTable(id="alert-table")
-        yield Block(id="alert-text")
+        yield Paragraph(id="alert-text")
         yield Block(id="audit-title")
         yield Block(id="audit")
 
@@ -79,9 +80,9 @@ class AlertsScreen(ConsoleScreen):
             lines.append(Text(f"for {text.duration(view.age_s(alert.since))}", DIM))
             step = f"next: {alert.next_step}" + (f"  (key {alert.press})" if alert.press else "")
             lines += [Text(part, STRONG) for part in text.wrap(step, max(20, self.app.size.width - 4))]
-        self.query_one("#alert-text", Block).show(lines)
+        self.query_one("#alert-text", Paragraph).say(Text("\n").join(lines))
 
-    def on_data_table_row_highlighted(self) -> None:
+    def on_keyed_table_highlighted(self) -> None:
         """Another alert is under the cursor."""
         self._show_chosen(self.desk.view)
 

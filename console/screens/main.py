@@ -11,7 +11,6 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import DataTable
 
 from console import keys, present_table
 from console.keys import Key
@@ -35,9 +34,10 @@ from console.screens.trace import TraceScreen
 from console.view import LinkState, View
 from widgets.card import Block, Card
 from widgets.key_bar import KeyBar
-from widgets.keyed_table import KeyedTable, foot_line
+from widgets.keyed_table import KeyedTable, columns_width, foot_line
 from widgets.log_view import Level as LogLevel
 from widgets.log_view import level_of
+from widgets.paragraph import Paragraph
 from widgets.tones import ACT, DIM, LOOK
 
 
@@ -53,7 +53,7 @@ class MainScreen(ConsoleScreen):
         with Horizontal(id="cards"):
             yield Card(id="process")
             yield Card(id="engine")
-        yield Block(id="waiting")
+        yield Paragraph(id="waiting")
         yield KeyedTable(id="table")
         yield Block(id="foot")
         yield Block(id="alerts")
@@ -67,7 +67,7 @@ class MainScreen(ConsoleScreen):
         waiting = view.snapshot is None or view.link.state is LinkState.CHANGED_KEY
         self.set_class(waiting, "-waiting")
         if waiting:
-            self.query_one("#waiting", Block).show(waiting_lines(view))
+            self.query_one("#waiting", Paragraph).show(waiting_lines(view))
             return
         columns, lines = self.app.size
         snapshot = view.snapshot
@@ -91,16 +91,16 @@ class MainScreen(ConsoleScreen):
             process.show_value(process_card(view, shape.process))
             engine.show_value(engine_card(view, (), columns * 47 // 100 - 4, shape.process))
         else:
-            process.border_title = None
             process.show(process_lines(view, shape.process), not view.link.fresh)
 
     def _show_table(self, view: View, shape: MainLayout, columns: int) -> None:
         table, width = self.query_one("#table", KeyedTable), self.width
         budget = view.options.token_budget
-        extra = columns - present_table.columns_width(present_table.columns(width, budget)) - 2
+        extra = columns - columns_width(present_table.columns(width, budget)) - 2
         cols = present_table.columns(width, budget, max(0, extra))
         stale = not view.link.fresh
-        table.styles.height = shape.table
+        if table.styles.height is None or table.styles.height.value != shape.table:
+            table.styles.height = shape.table
         table.show(cols, present_table.rows(view, cols, self.order), stale)
         foot = self.query_one("#foot", Block)
         foot.display = shape.foot and view.snapshot is not None
@@ -118,8 +118,8 @@ class MainScreen(ConsoleScreen):
         shown = lines or self.desk.observed.lines
         log.show([_log_line(line) for line in shown[-room:]] or [_no_log(view)], not view.link.fresh)
 
-    @on(DataTable.RowSelected)
-    def _selected(self, event: DataTable.RowSelected) -> None:
+    @on(KeyedTable.Selected)
+    def _selected(self, event: KeyedTable.Selected) -> None:
         event.stop()
         self.action_detail()
 

@@ -9,7 +9,6 @@ from rich.text import Text
 from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
-from textual.widgets import DataTable
 
 from console import keys, text
 from console.keys import Key
@@ -97,8 +96,8 @@ class TargetsScreen(ConsoleScreen):
             },
         )
 
-    @on(DataTable.RowSelected)
-    def _selected(self, event: DataTable.RowSelected) -> None:
+    @on(KeyedTable.Selected)
+    def _selected(self, event: KeyedTable.Selected) -> None:
         event.stop()
         self.action_switch()
 

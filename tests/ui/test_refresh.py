@@ -59,22 +59,22 @@ async def test_a_resize_keeps_the_cursor_though_the_columns_change() -> None:
 async def test_only_what_changed_is_drawn_again() -> None:
     async with running("running") as (app, pilot, controller):
         table = app.screen.query_one(KeyedTable)
-        touched: list[tuple[str, str]] = []
-        real = table.update_cell
+        drawn: list[int] = []
+        real = table.render_line
 
-        def spy(row: Any, column: Any, value: Any, **more: Any) -> None:
-            touched.append((row, column))
-            real(row, column, value, **more)
+        def spy(y: int) -> Any:
+            drawn.append(y)
+            return real(y)
 
-        table.update_cell = spy  # type: ignore[method-assign]
+        table.render_line = spy  # type: ignore[method-assign]
         controller.publish(view_of(snapshot_json("running")))
         await settle(pilot)
-        assert touched == []
+        assert drawn == []
         raw = snapshot_json("running")
         raw["datasets"]["B4_mixturethoughts"]["prompts"] = 4501
         controller.publish(view_of(raw))
         await settle(pilot)
-        assert touched == [("B4_mixturethoughts", "prompts")]
+        assert drawn == [4]
 
 
 async def test_a_page_that_is_read_does_not_jump() -> None:
