@@ -1,0 +1,65 @@
+"""First paint, idle CPU, CPU at two updates a second, in a real process on a real pty.
+
+DESIGN §11: first paint ≤ 0.4 s from exec, idle ≤ 0.5 % of a CPU, two updates a second ≤ 5 %.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+
+from tests.support.terminal import Terminal
+
+STARTS = 5
+WATCH_S = 10.0
+TARGETS = {"first paint, s": 0.4, "idle, % of a CPU": 0.5, "2 updates/s, % of a CPU": 5.0}
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process so far, in seconds (/proc/PID/stat, fields 14 and 15)."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def first_paint() -> float:
+    """CPU seconds until the main screen has its first text, by the process's own clock; the median of some starts."""
+    taken = []
+    for _ in range(STARTS):
+        terminal = Terminal([sys.executable, "-m", "tests.bench.screen_process", "open"])
+        try:
+            terminal.until(lambda terminal=terminal: "eagle3-console" in terminal.text)
+            taken.append(cpu_s(terminal.process.pid))
+        finally:
+            terminal.close()
+    return statistics.median(taken)
+
+
+def share(mode: str) -> float:
+    """CPU used while it is looked at for some seconds, in percent."""
+    terminal = Terminal([sys.executable, "-m", "tests.bench.screen_process", mode])
+    try:
+        terminal.until(lambda: "B8" in terminal.text)
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            terminal.read(0.2)
+        before, began = cpu_s(terminal.process.pid), time.monotonic()
+        while time.monotonic() < began + WATCH_S:
+            terminal.read(0.2)
+        return 100 * (cpu_s(terminal.process.pid) - before) / (time.monotonic() - began)
+    finally:
+        terminal.close()
+
+
+def main() -> int:
+    """Measure and print beside the targets; 1 when one is missed."""
+    found = dict(zip(TARGETS, (first_paint(), share("idle"), share("busy")), strict=True))
+    for name, value in found.items():
+        print(f"{name:28}{value:8.2f}   target ≤ {TARGETS[name]}{'' if value <= TARGETS[name] else '   MISSED'}")
+    return int(any(value > TARGETS[name] for name, value in found.items()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
