@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from remote import audit
+from remote import audit, figures
 from remote.engine_watch import EngineWatch
 from remote.errors import OperatorError
 from remote.facts import DatasetState, Surroundings
 from remote.host import disk, gpus, machine
 from remote.index_place import index_place
-from remote.layout import Layout
+from remote.layout import PROMPTS, RESPONSES, TOKENIZED, Layout
 from remote.logtail import tail
 from remote.model import read_model
 from remote.options import Options, parse_budget
@@ -37,6 +38,8 @@ VERIFY_BYTES = 1 << 20
 """Old bytes that are checked again after each poll: a full tree in about a quarter of an hour, at 1 % of a core."""
 
 LOG_BYTES = 8 << 10
+FIRST_LOOK_S = 4.0
+"""A first scan that takes longer says how far it is."""
 
 
 class Rounds:
@@ -49,7 +52,8 @@ class Rounds:
         self.layout = Layout(Path(options.root))
         self._agent = agent
         self._api_key = api_key
-        self._saved_s = time.monotonic()
+        self._saved_s = self._began_s = time.monotonic()
+        self._to_read_bytes = 0
         self._scanner: Scanner | None = None
         self._sampler: Thinking | None = None
         self._scan = Watch("datasets", self._look_at_data, 0.7, 30.0, on_news)
@@ -135,6 +139,7 @@ class Rounds:
     def _look_at_data(self) -> RootScan:
         if self._scanner is None:
             self._scanner = Scanner(self.layout.root, self._rules(), index_place(self.layout, self.options.read_only))
+            self._to_read_bytes = _data_bytes(self.layout)
         before, found = self._scan.value, self._scanner.poll()
         if before is not None and _versions(before) != _versions(found):
             self._plan.nudge()
@@ -186,6 +191,7 @@ class Rounds:
         machine_facts, disk_facts = self._host.value or (None, None)
         hold, acks = self._hold.value or (None, {})
         problems = [problem for watch in self._watches if (problem := watch.problem())]
+        problems += self._reading()
         return compose(
             Parts(
                 root=str(self.layout.root),
@@ -208,6 +214,19 @@ class Rounds:
                 pending=self._pending(),
             )
         )
+
+    def _reading(self) -> list[str]:
+        """How far the first look at the files is, while it takes longer than a moment."""
+        scanner, to_read = self._scanner, self._to_read_bytes
+        if (
+            self._scan.at is not None
+            or scanner is None
+            or not to_read
+            or time.monotonic() - self._began_s < FIRST_LOOK_S
+        ):
+            return []
+        share = min(95, 100 * scanner.bytes_read // to_read // 5 * 5)
+        return [f"datasets: reading every record for the first time, {share} % of {figures.size(to_read)}"]
 
     def _pending(self) -> list[str]:
         """Parts at their first look. The sample of answers is none that anybody waits for."""
@@ -237,3 +256,13 @@ class Rounds:
 def _versions(scan: RootScan) -> list[tuple[str, int]]:
     """What changes whenever anything about a dataset does."""
     return [(dataset.folder, dataset.version) for dataset in scan.datasets]
+
+
+def _data_bytes(layout: Layout) -> int:
+    """The size of all datasets' files; what cannot be looked at is for the scan to say."""
+    total = 0
+    for name in (PROMPTS, RESPONSES, TOKENIZED):
+        for path in layout.root.glob(f"*/{name}"):
+            with contextlib.suppress(OSError):
+                total += path.stat().st_size
+    return total

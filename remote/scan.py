@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,10 @@ from remote.text import clean
 from remote.watched import TICK_NS
 
 __all__ = ["DatasetScan", "FileFacts", "RootScan", "Scanner", "scan_root"]
+
+
+KEEP_AFTER_S = 5.0
+"""A look that takes longer keeps what it has, dataset by dataset."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class Scanner:
     @property
     def bytes_read(self) -> int:
         """Bytes read from the datasets' files so far."""
-        return sum(watched.bytes_read for memory in self._memories.values() for watched, _ in memory.files)
+        return sum(watched.bytes_read for memory in list(self._memories.values()) for watched, _ in memory.files)
 
     def poll(self) -> RootScan:
         """Look at every file and read what is new. Raises OperatorError (`no-root`, `root-unreadable`)."""
@@ -102,8 +106,19 @@ class Scanner:
             self._remember()
             self._list_root()
             now_s = self._clock()
-            scans = [memory.look(now_s) for memory in self._order]
+            scans = self._look_at_all(now_s)
             return RootScan(now_s, self._path, tuple(scan for scan in scans if _is_shown(scan)))
+
+    def _look_at_all(self, now_s: float) -> list[DatasetScan]:
+        scans: list[DatasetScan] = []
+        saved_s = time.monotonic()
+        for memory in self._order:
+            scans.append(memory.look(now_s))
+            if time.monotonic() - saved_s > KEEP_AFTER_S and self.index_path is not None:
+                # The first look at a full tree: when it is cut off, the next one goes on from here.
+                self._write_index(self._order[: len(scans)])
+                saved_s = time.monotonic()
+        return scans
 
     def background(self, max_bytes: int) -> int:
         """Compare up to about `max_bytes` of old bytes with their checksums, file after file.
@@ -138,13 +153,20 @@ class Scanner:
             versions = tuple(memory.version for memory in self._order)
             if self.index_path is None or not versions or versions == self._saved:
                 return True
-            try:
-                save_index(self.index_path, self._key, self._order)
-            except OSError as error:
-                self.index_error = f"the scan's index cannot be written: {error.strerror}"
+            if not self._write_index(self._order):
                 return False
-            self._saved, self.index_error = versions, None
+            self._saved = versions
             return True
+
+    def _write_index(self, memories: Sequence[DatasetMemory]) -> bool:
+        assert self.index_path is not None
+        try:
+            save_index(self.index_path, self._key, memories)
+        except OSError as error:
+            self.index_error = f"the scan's index cannot be written: {error.strerror}"
+            return False
+        self.index_error = None
+        return True
 
     def _remember(self) -> None:
         """At the first poll: what the index holds."""
