@@ -9,6 +9,9 @@ from console.finding import Case, Finding
 from console.thresholds import Thresholds
 from console.view import Level, LinkState, View
 
+READING = "datasets: reading every record for the first time"
+"""How the agent tells that it is at its first look at large files (`remote.rounds`)."""
+
 
 def link_down(view: View, limits: Thresholds) -> Iterator[Finding]:
     """Nothing fresh can be shown, and for how long."""
@@ -48,13 +51,23 @@ def clock_skew(view: View, limits: Thresholds) -> Iterator[Finding]:
 def agent_problems(case: Case) -> Iterator[Finding]:
     """What the agent could not read, and what it sent that is not understood."""
     snapshot = case.snapshot
-    if snapshot.problems:
-        more = f" (and {len(snapshot.problems) - 1} more)" if len(snapshot.problems) > 1 else ""
+    reading = [problem for problem in snapshot.problems if problem.startswith(READING)]
+    problems = [problem for problem in snapshot.problems if problem not in reading]
+    if reading:
+        yield Finding(
+            "first-look",
+            "first-look",
+            Level.NOTE,
+            f"the datasets are not known yet: {reading[0].removeprefix('datasets: ')}",
+            "wait: later looks read only what is new",
+        )
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         yield Finding(
             "partly-blind",
             "partly-blind",
             Level.WARNING,
-            f"the container cannot be read in full: {snapshot.problems[0]}{more}",
+            f"the container cannot be read in full: {problems[0]}{more}",
             "what is not known is shown as –",
             lasts_s=15,
         )

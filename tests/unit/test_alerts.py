@@ -50,6 +50,7 @@ CASES: dict[str, dict[str, Any]] = {
         "datasets": (dataset(growing=True, in_work=True),),
     },
     "partly-blind": {"problems": ("gpus: nvidia-smi has hung for 60 s",)},
+    "first-look": {"problems": ("datasets: reading every record for the first time, 40 % of 1.40 GB",)},
     "misread": {"misread": ("snapshot.at should be a number",)},
     "hold": {"hold": Hold("bob@desk", "extraction reads", AT - 60)},
     "paused": {"generator": generator(paused=True)},

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from console.alert_link import READING
 from remote import rounds, scan
 from remote.dataset_memory import DatasetMemory
 from remote.dataset_scan import DatasetScan
@@ -53,7 +54,7 @@ def test_it_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(DatasetMemory, "look", spied)
     looks._look_at_data()
-    assert said[0].startswith("datasets: reading every record for the first time, 0 % of")
+    assert said[0].startswith(f"{READING}, 0 % of"), "the words that the alert knows"
     shares = [int(sentence.split("time, ")[1].split(" %")[0]) for sentence in said]
     assert shares == sorted(shares) and shares[-1] >= 50
     assert scan_root(root, Rules()).datasets
