@@ -26,7 +26,7 @@ from remote.members import find_members
 from remote.runfile import read_run
 from remote.status import generator_status
 from tests.support.needs import find, needs
-from tests.support.runs import REPO, end_all, fake_python, until
+from tests.support.runs import REPO, end_all, fake_python, generator_of, supervisor_of, until
 from tests.support.sshd import Server, sshd
 
 WAYS = ("close the client", "kill the client", "kill the sessions")
@@ -165,6 +165,9 @@ def test_a_closed_terminal_takes_nothing_with_it(tmp_path: Path) -> None:
         while b"log:" not in said:
             said += os.read(terminal, 4096)
         assert re.search(rb"generator pid \d+", said)
+        for identity in (supervisor_of(layout), generator_of(layout)):
+            fields = Path(f"/proc/{identity.pid}/stat").read_text().rpartition(")")[2].split()
+            assert fields[4] == "0", "no terminal controls it (proc_pid_stat(5), tty_nr)"
         os.close(terminal)
         os.waitpid(shell, 0)
         assert judge(layout, acknowledged=True) is True

@@ -76,6 +76,7 @@ def test_a_drain_that_takes_too_long_for_somebody_is_overtaken(layout: Layout) -
     forced = stop_run(layout, "force", 0, launched.identity, "bob@desk")
     waiting.join(LIMIT_S)
     assert forced.done and [one.done for one in answers] == [True], "both learn the truth"
+    assert forced.how == "supervisor", "at once, and not by a helper after the supervisor's time was up"
     assert forced.exit is not None and (forced.exit["mode"], forced.exit["by"]) == ("force", "bob@desk")
 
 
