@@ -102,13 +102,13 @@ def mutated(draw: st.DrawFn) -> bytes:
     return line.replace(b"\n", b" ")
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(mutated())
 def test_both_ways_agree(line: bytes) -> None:
     assert FAST(line) == PLAIN(line)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(mutated())
 def test_usable_means_strict_json_with_integer_ids_in_the_vocabulary(line: bytes) -> None:
     verdict, output_ids = FAST(line)
@@ -128,7 +128,7 @@ def test_usable_means_strict_json_with_integer_ids_in_the_vocabulary(line: bytes
     assert record is not None and record.output_ids == output_ids
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.one_of(st.text(max_size=10).filter(lambda text: text.encode("utf-8", "ignore").decode() == text), st.integers()),
     st.lists(token, min_size=1, max_size=20),

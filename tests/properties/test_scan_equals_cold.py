@@ -22,7 +22,7 @@ RESTART = "restart"
 steps = st.lists(st.one_of(events, events, events, events, st.just((RESTART, None))), min_size=2, max_size=14)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(steps)
 def test_any_sequence_of_events(happened: list[tuple[str, Event | None]]) -> None:
     _follow(happened)
@@ -58,7 +58,7 @@ def _follow(happened: list[tuple[str, Event | None]]) -> None:
             assert comparable(found) == comparable(scan_root(root, RULES))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(events, min_size=2, max_size=10))
 def test_events_between_two_looks(happened: list[tuple[str, Event]]) -> None:
     with tempfile.TemporaryDirectory() as place:
