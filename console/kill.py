@@ -12,6 +12,7 @@ from typing import Any
 from console.model import Generator, Writer
 from console.ports import Ask, Choice, Outcome, Progress, Proposal, Remark
 from console.restart import STOP_MARGIN_S, STOPPABLE_VERDICTS, STRAY_DEADLINE_S
+from console.short_command import short_command
 from console.stages import StageBoard
 from console.text import age, count, tokens
 from console.view import ControllerLike, Level, View
@@ -72,7 +73,7 @@ def propose_generator(controller: ControllerLike) -> Proposal:
         target=(
             f"generator pid {generator.pid}, run {generator.run_id}",
             f"up {age(view.age_s(generator.since))}, {count(generator.in_flight)} requests in flight",
-            clean(" ".join(generator.argv), 200),
+            short_command(generator.argv),
         ),
         stages=_generator_stages(generator, "drain"),
         remarks=(Remark(Level.NOTE, "nothing on disk is removed; r continues where it stopped"),),
@@ -104,7 +105,7 @@ def propose_writer(controller: ControllerLike, writer: Writer) -> Proposal:
         remarks.append(
             Remark(
                 Level.WARNING,
-                f"its parent, pid {parent.pid} ({clean(' '.join(parent.argv), 120)}), may start it again: stop that first",
+                f"its parent, pid {parent.pid} ({short_command(parent.argv)}), may start it again: stop that first",
             )
         )
 
@@ -118,7 +119,7 @@ def propose_writer(controller: ControllerLike, writer: Writer) -> Proposal:
         title=f"kill on {view.link.target}",
         target=(
             f"pid {writer.pid}, up {age(view.age_s(writer.since))}",
-            clean(" ".join(writer.argv), 200),
+            short_command(writer.argv),
             f"writes {', '.join(writer.datasets) or 'files under the root'}",
         ),
         stages=stages,

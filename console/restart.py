@@ -12,9 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from console.clock import wall_s
 from console.model import Generator, Writer
 from console.plan_diff import plan_differences
 from console.ports import Ask, Outcome, Progress, Proposal, Remark
+from console.short_command import short_command
 from console.stages import StageBoard
 from console.text import age, count
 from console.view import ControllerLike, Level, View
@@ -70,7 +72,7 @@ async def look(controller: ControllerLike, options: Options, kill_pids: Collecti
         "at": time.time(),
     }
     plan = await controller.call("plan", asked, PLAN_DEADLINE_S)
-    preflight = await controller.call("preflight", asked, PREFLIGHT_DEADLINE_S)
+    preflight = await controller.call("preflight", {**asked, "at": wall_s()}, PREFLIGHT_DEADLINE_S)
     return RestartPlan(
         target=view.link.target,
         options=options,
@@ -89,8 +91,7 @@ def _named(view: View, writers: Sequence[Writer], kill_pids: Collection[int] | N
     unnamed = [writer for writer in writers if writer.pid not in kill_pids]
     if unnamed:
         who = "; ".join(
-            f"pid {writer.pid} ({clean(' '.join(writer.argv), 160)}, up {age(view.age_s(writer.since))})"
-            for writer in unnamed
+            f"pid {writer.pid} ({short_command(writer.argv)}, up {age(view.age_s(writer.since))})" for writer in unnamed
         )
         flags = " ".join(f"--kill-pid {writer.pid}" for writer in unnamed)
         raise OperatorError(
@@ -211,11 +212,11 @@ def _target_lines(frozen: RestartPlan, view: View) -> tuple[str, ...]:
             f"{count(generator.in_flight)} in flight"
         )
     for writer in frozen.strays:
-        lines.append(f"pid {writer.pid}  {clean(' '.join(writer.argv), 200)}")
+        lines.append(f"pid {writer.pid}  {short_command(writer.argv)}")
         lines.append(f"  not started by this console; up {age(view.age_s(writer.since))}")
         if writer.parent is not None and writer.parent.respawns:
             lines.append(
-                f"  its parent, pid {writer.parent.pid} ({clean(' '.join(writer.parent.argv), 80)}), may start it again"
+                f"  its parent, pid {writer.parent.pid} ({short_command(writer.parent.argv, 80)}), may start it again"
             )
     return tuple(lines)
 
@@ -383,7 +384,8 @@ async def _verify(controller: ControllerLike, board: StageBoard, launched: Mappi
             f"run {run_id} runs, and pid {', '.join(map(str, others))} writes the same datasets",
             "kill it with K, or stop what starts it again",
         )
-    engine = snapshot.generator.engine_state or snapshot.engine.health
+    said = snapshot.generator.engine_state
+    engine = snapshot.engine.health if said in (None, "unknown") else said
     board.set("verify", StageState.DONE, f"pid {snapshot.generator.pid} holds the lock, engine {clean(engine, 40)}")
     if engine not in ("ok", "healthy", "up"):
         return [Remark(Level.WARNING, f"the engine is {clean(engine, 80)}: the run waits for it")]
