@@ -153,12 +153,16 @@ def _settings(state: DatasetState, found: Findings) -> None:
         found.step("settings", WARNING, text, "runs.jsonl")
         found.problem(WARNING, "settings-changed", text)
     if state.unrecorded:
+        # "Same keys" is not "same schema": it is said only where every single record has it.
+        as_ours = state.records.valid == (state.responses or 0) - state.records.duplicates - (
+            state.records.orphans or 0
+        )
+        schema = "same keys, types and ranges" if as_ours else "not all of today's form"
         found.step(
             "settings",
             NOTE,
             f"{'' if state.unrecorded == state.answered else 'about '}{figures.plural(state.unrecorded, 'answer')}"
-            " by an older script: same keys, types and ranges,"
-            " sampling settings unknown",
+            f" by an older script: {schema}, sampling settings unknown",
             "no record in runs.jsonl",
         )
     elif state.answered and not state.settings_changes:

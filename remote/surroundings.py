@@ -5,9 +5,11 @@ The agent knows most of it already and passes it; `plan` on the command line ask
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from remote.appended import read_backwards
 from remote.errors import OperatorError
@@ -15,7 +17,7 @@ from remote.facts import Process, Rate, Surroundings
 from remote.fingerprint import cheap_fingerprint
 from remote.gpus import gpus as ask_gpus
 from remote.layout import Layout
-from remote.model import read_model, sampling_of
+from remote.model import ModelFacts, read_model, sampling_of
 from remote.options import Options, parse_budget
 from remote.probe import EngineFacts
 from remote.release import release
@@ -23,6 +25,9 @@ from remote.runfile import number
 from remote.status import GeneratorStatus, generator_status
 from remote.text import clean
 from remote.writers import Writer, find_writers
+
+_MODEL_FILES = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json")
+"""What `read_model` reads; the last of them can have tens of megabytes."""
 
 RATE_MINUTES = 60
 """How much of the history tells a speed when nothing runs: its last lines, one a minute."""
@@ -54,7 +59,7 @@ def look_around(
         processes.insert(0, ours)
     fingerprint = model = None
     try:
-        model = read_model(options.model_path)
+        model = _model(options.model_path)
         fingerprint = cheap_fingerprint(options)
     except OperatorError as error:
         problems.append(str(error))
@@ -70,6 +75,27 @@ def look_around(
         engine=engine,
         problems=tuple(problems),
     )
+
+
+def _model(model_path: str | None) -> ModelFacts:
+    """The model's facts, read again only when one of its files changed: the agent asks every other second."""
+    if not model_path:
+        return read_model(None)
+    return _model_of(model_path, tuple(_stamp(Path(model_path) / name) for name in _MODEL_FILES))
+
+
+@functools.lru_cache(maxsize=4)
+def _model_of(model_path: str, stamps: tuple[tuple[int, int] | None, ...]) -> ModelFacts:
+    """`stamps` only make the memory's key; an error is not remembered."""
+    return read_model(model_path)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def _gpus(problems: list[str]) -> int | None:

@@ -229,3 +229,11 @@ def test_a_hostile_plan_is_shown_as_text() -> None:
     plan["totals"] = {"expected_tokens": "many"}
     text = plain(trace_lines(plan, 80))
     assert not [char for char in text if char != "\n" and not char.isprintable()]
+
+
+def test_same_keys_are_claimed_only_where_every_record_has_them() -> None:
+    """Assumption 3 of the day: the same keys were taken for the same schema."""
+    good = incident_states()[2]
+    assert "same keys, types and ranges" in steps_of(plan_dataset(good, Options()))["settings"][1]
+    mixed = replace(good, records=RecordCounts(valid=1, repairable=1))
+    assert "not all of today's form" in steps_of(plan_dataset(mixed, Options()))["settings"][1]
