@@ -19,19 +19,20 @@ from click_default_group import DefaultGroup
 
 from remote import __version__
 from remote.errors import OperatorError
-from remote.exitcodes import ExitCode
+from remote.exitcodes import CheckCode, ExitCode
 from remote.options import TABLE
 from remote.text import clean
 
-CHECK_FAILED = 3
-"""`status --check` has its own scale: 0 ok, 1 warning, 2 critical, 3 unreachable, unreadable or wrong usage."""
+_FLAGS = tuple(option for option in TABLE if option.side != "profile")
+"""Those that may be typed; the others are secrets, which a process list would show."""
 
+PROGRAM = "eagle3-console"
 _SHORT_EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage. Nothing remote stops when the console ends."
 
 
 def _table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command with every option of the table; one not given stays None."""
-    for option in reversed(TABLE):
+    for option in reversed(_FLAGS):
         attributes: dict[str, Any] = {"help": option.help, "default": None}
         if option.switch:
             attributes["is_flag"] = True
@@ -47,7 +48,7 @@ def _table_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _given(parameters: dict[str, Any]) -> dict[str, Any]:
     """Take the table's options that were given out of a command's parameters."""
-    names = {option.name for option in TABLE}
+    names = {option.name for option in _FLAGS}
     taken = {name: parameters.pop(name) for name in list(parameters) if name in names}
     return {name: value for name, value in taken.items() if value is not None and value != ()}
 
@@ -128,6 +129,12 @@ def _status() -> None:
 
 @_command("watch", "watch")
 @click.option("--json", "as_json", is_flag=True, help="a JSON object a line")
+@click.option(
+    "--notify",
+    "notifying",
+    is_flag=True,
+    help="post alerts to the notify addresses of the settings, and keep their heartbeat",
+)
 def _watch() -> None:
     """A line per change, for logs and pipes; ends with Ctrl-C."""
 
@@ -219,40 +226,37 @@ def _demo(**parameters: Any) -> int:
     return int(importlib.import_module("console.commands.demo").main(**parameters))
 
 
-def _usage_code(words: Sequence[str]) -> int:
-    return CHECK_FAILED if "--check" in words else int(ExitCode.USAGE)
-
-
-def _failure_code(error: OperatorError, words: Sequence[str]) -> int:
-    return CHECK_FAILED if "--check" in words else int(error.exit_code)
+def _refuse(text: str, code: ExitCode, words: Sequence[str]) -> int:
+    """One line on stderr, and the exit status. A check has its own scale, and its reader sees stdout only."""
+    print(f"eagle3-console: {text}", file=sys.stderr)
+    if "--check" not in words:
+        return int(code)
+    if "--json" not in words and "--prometheus" not in words:
+        print(f"{CheckCode.UNKNOWN.name}: {text}")
+    return int(CheckCode.UNKNOWN)
 
 
 def run(words: Sequence[str]) -> int:
     """Parse and run; every failure is one line on stderr. Returns the exit status."""
     debug = "--debug" in words
     try:
-        code = cli.main(args=list(words), prog_name="eagle3-console", standalone_mode=False)
+        code = cli.main(args=list(words), prog_name=PROGRAM, standalone_mode=False)
         return int(code) if isinstance(code, int) else int(ExitCode.DONE)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.Abort:
-        print("eagle3-console: not confirmed; nothing was changed", file=sys.stderr)
-        return int(ExitCode.FAILED)
+        return _refuse("not confirmed; nothing was changed", ExitCode.FAILED, words)
     except click.UsageError as error:
         context = f"; see {error.ctx.command_path} --help" if error.ctx else ""
-        print(f"eagle3-console: {clean(error.format_message(), 400).rstrip('.')}{context}", file=sys.stderr)
-        return _usage_code(words)
+        return _refuse(f"{clean(error.format_message(), 400).rstrip('.')}{context}", ExitCode.USAGE, words)
     except click.ClickException as error:
-        print(f"eagle3-console: {clean(error.format_message(), 400)}", file=sys.stderr)
-        return _usage_code(words)
+        return _refuse(clean(error.format_message(), 400), ExitCode.USAGE, words)
     except OperatorError as error:
         if debug:
             traceback.print_exc()
-        print(f"eagle3-console: {clean(error, 2000)}", file=sys.stderr)
-        return _failure_code(error, words)
+        return _refuse(clean(error, 2000), error.exit_code, words)
     except KeyboardInterrupt:
-        print("eagle3-console: interrupted; nothing on the container was stopped by that", file=sys.stderr)
-        return 130
+        return _refuse("interrupted; nothing on the container was stopped by that", ExitCode.INTERRUPTED, words)
     except BrokenPipeError:
         # The reader of our stdout is gone; there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -260,12 +264,9 @@ def run(words: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        print(
-            f"eagle3-console: it failed unexpectedly ({type(error).__name__}: {clean(error, 300)}); "
-            "run it again with --debug and report what it prints",
-            file=sys.stderr,
-        )
-        return CHECK_FAILED if "--check" in words else int(ExitCode.FAILED)
+        why = f"{type(error).__name__}: {clean(error, 300)}"
+        advice = "run it again with --debug and report what it prints"
+        return _refuse(f"it failed unexpectedly ({why}); {advice}", ExitCode.FAILED, words)
 
 
 def main() -> None:

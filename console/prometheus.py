@@ -2,111 +2,128 @@
 
 The format is Prometheus' text exposition format 0.0.4: `# HELP`, `# TYPE`, then samples; label
 values escape backslash, quote and newline. What is unknown has no sample, because a missing
-sample is not a zero.
+sample is not a zero. Every sample names its target, so that the files of several targets can lie
+side by side in one collector's folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from console.model import Dataset
+from console.model import Dataset, Engine, Gpu, Snapshot
 from console.view import Level, View
 
 PREFIX = "eagle3_"
+_RECORD_CLASSES = ("valid", "repairable", "unusable", "duplicates", "orphans", "torn")
+_UP = "1 when the container was seen live at this look, 0 when it was not."
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One value with its labels."""
+@dataclass
+class Family:
+    """One metric: its samples by their labels. A value that is unknown is left out when it is added."""
 
-    value: float
-    labels: tuple[tuple[str, str], ...] = ()
+    name: str
+    help: str
+    kind: str = "gauge"
+    samples: list[tuple[Mapping[str, str], float]] = field(default_factory=list)
+
+    def add(self, value: float | None, **labels: str) -> Family:
+        """Add a sample, unless its value is unknown; returns itself."""
+        if value is not None:
+            self.samples.append((labels, float(value)))
+        return self
+
+    def lines(self, target: str) -> Iterator[str]:
+        """The text of it; none without samples."""
+        if not self.samples:
+            return
+        yield f"# HELP {PREFIX}{self.name} {self.help}\n"
+        yield f"# TYPE {PREFIX}{self.name} {self.kind}\n"
+        for labels, value in self.samples:
+            words = ",".join(f'{key}="{_escaped(word)}"' for key, word in {"target": target, **labels}.items())
+            yield f"{PREFIX}{self.name}{{{words}}} {_number(value)}\n"
 
 
-def _escape(value: str) -> str:
+def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-def _family(name: str, kind: str, help_text: str, samples: Iterable[Sample]) -> Iterator[str]:
-    kept = list(samples)
-    if not kept:
-        return
-    yield f"# HELP {PREFIX}{name} {help_text}"
-    yield f"# TYPE {PREFIX}{name} {kind}"
-    for sample in kept:
-        labels = ",".join(f'{key}="{_escape(value)}"' for key, value in sample.labels)
-        yield f"{PREFIX}{name}{{{labels}}} {sample.value:g}" if labels else f"{PREFIX}{name} {sample.value:g}"
-
-
-def _one(value: float | bool | None) -> list[Sample]:
-    return [] if value is None else [Sample(float(value))]
+def _number(value: float) -> str:
+    """Every digit: seven figures of tokens would not survive `%g`."""
+    return str(int(value)) if value.is_integer() and abs(value) < 2**63 else repr(value)
 
 
 def metrics(view: View) -> str:
     """All metrics of one view, each line ended by a newline."""
-    return "".join(f"{line}\n" for line in _lines(view))
+    return "".join(line for family in _families(view) for line in family.lines(view.link.target))
 
 
-def _lines(view: View) -> Iterator[str]:
+def down(target: str) -> str:
+    """What is said of a container that could not be reached: the look itself is a fact."""
+    return "".join(Family("up", _UP).add(0.0).lines(target))
+
+
+def _families(view: View) -> Iterator[Family]:
+    yield Family("up", _UP).add(view.link.fresh)
+    yield from _alerts(view)
     snapshot = view.snapshot
-    yield from _family("up", "gauge", "1 when the container was seen live.", [Sample(float(view.link.fresh))])
-    for level in Level:
-        count = sum(1 for alert in view.alerts if alert.level is level and not alert.acked_by)
-        sample = Sample(count, (("level", level.value),))
-        if level is Level.NOTE:
-            yield f"# HELP {PREFIX}alerts Open alerts that nobody has acknowledged, by level."
-            yield f"# TYPE {PREFIX}alerts gauge"
-        yield f'{PREFIX}alerts{{level="{level.value}"}} {sample.value:g}'
     if snapshot is None:
         return
-    yield from _family("snapshot_time_seconds", "gauge", "The container's clock at this look.", [Sample(snapshot.at)])
+    yield Family("snapshot_time_seconds", "The container's clock at this look.").add(snapshot.at)
     yield from _datasets(view, snapshot.datasets)
-    generator, engine = snapshot.generator, snapshot.engine
-    yield from _family("generator_running", "gauge", "1 while our generator runs.", [Sample(float(generator.running))])
-    yield from _family("generator_in_flight", "gauge", "Requests in flight.", _one(generator.in_flight))
-    yield from _family("generator_retries_total", "counter", "Retries of this run.", _one(generator.retries))
-    yield from _family(
-        "foreign_writers", "gauge", "Processes that write and were not launched by us.", [Sample(len(snapshot.writers))]
-    )
+    yield from _processes(snapshot)
+    yield from _engine(snapshot.engine)
+    yield from _gpus(snapshot.gpus.rows)
+    yield Family("disk_free_bytes", "Free bytes of the root's file system.").add(snapshot.disk.free_bytes)
+
+
+def _alerts(view: View) -> Iterator[Family]:
+    open_ones = [alert for alert in view.alerts if not alert.acked_by]
+    counts = Family("alerts", "Open alerts that nobody has acknowledged, by level.")
+    for level in Level:
+        counts.add(sum(1 for alert in open_ones if alert.level is level), level=level.value)
+    yield counts
+    each = Family("alert", "1 for each alert that nobody has acknowledged.")
+    for alert in open_ones:
+        each.add(1, key=alert.key, code=alert.code, level=alert.level.value, dataset=alert.dataset or "")
+    yield each
+
+
+def _processes(snapshot: Snapshot) -> Iterator[Family]:
+    generator = snapshot.generator
+    yield Family("generator_running", "1 while our generator runs.").add(generator.running)
+    yield Family("generator_in_flight", "Requests in flight.").add(generator.in_flight)
+    yield Family("generator_retries_total", "Retries of this run.", "counter").add(generator.retries)
+    yield Family("foreign_writers", "Processes that write and were not launched by us.").add(len(snapshot.writers))
     needless = [writer.needless_tokens for writer in snapshot.writers if writer.needless_tokens is not None]
-    yield from _family(
-        "needless_tokens",
-        "gauge",
-        "Tokens that foreign writers would still write past the budget.",
-        [Sample(sum(needless))] if needless else [],
+    yield Family("needless_tokens", "Tokens that foreign writers would still write past the budget.").add(
+        sum(needless) if needless else None
     )
-    yield from _family(
-        "engine_healthy",
-        "gauge",
-        "1 when the engine is healthy.",
-        _one(None if engine.health == "unknown" else engine.health == "healthy"),
-    )
-    yield from _family("engine_running_requests", "gauge", "Requests the engine decodes.", _one(engine.running))
-    yield from _family("engine_queued_requests", "gauge", "Requests the engine has queued.", _one(engine.queued))
-    yield from _family("engine_tokens_per_second", "gauge", "The engine's own throughput.", _one(engine.tokens_s))
+
+
+def _engine(engine: Engine) -> Iterator[Family]:
+    healthy = None if engine.health == "unknown" else engine.health == "healthy"
+    yield Family("engine_healthy", "1 when the engine is healthy.").add(healthy)
+    yield Family("engine_running_requests", "Requests the engine decodes.").add(engine.running)
+    yield Family("engine_queued_requests", "Requests the engine has queued.").add(engine.queued)
+    yield Family("engine_tokens_per_second", "The engine's own throughput.").add(engine.tokens_s)
+
+
+def _gpus(rows: tuple[Gpu, ...]) -> Iterator[Family]:
     for name, help_text, attribute in (
         ("gpu_utilisation_percent", "Utilisation of a GPU.", "utilisation"),
         ("gpu_memory_used_bytes", "Memory in use on a GPU.", "memory_used_bytes"),
         ("gpu_temperature_celsius", "Temperature of a GPU.", "temperature_c"),
         ("gpu_power_watts", "Power draw of a GPU.", "power_w"),
     ):
-        yield from _family(
-            name,
-            "gauge",
-            help_text,
-            [
-                Sample(float(getattr(gpu, attribute)), (("gpu", str(gpu.index)),))
-                for gpu in snapshot.gpus.rows
-                if getattr(gpu, attribute) is not None
-            ],
-        )
-    yield from _family(
-        "disk_free_bytes", "gauge", "Free bytes of the root's file system.", _one(snapshot.disk.free_bytes)
-    )
+        family = Family(name, help_text)
+        for gpu in rows:
+            family.add(getattr(gpu, attribute), gpu=str(gpu.index))
+        yield family
 
 
-def _datasets(view: View, rows: tuple[Dataset, ...]) -> Iterator[str]:
+def _datasets(view: View, rows: tuple[Dataset, ...]) -> Iterator[Family]:
     for name, help_text, attribute in (
         ("prompts", "Usable prompts.", "prompts"),
         ("responses", "Lines of raw_responses.jsonl.", "responses"),
@@ -114,36 +131,18 @@ def _datasets(view: View, rows: tuple[Dataset, ...]) -> Iterator[str]:
         ("completion_tokens", "Completion tokens of usable answers.", "tokens"),
         ("token_budget", "The token budget; 0 is none.", "budget"),
     ):
-        yield from _family(
-            f"dataset_{name}",
-            "gauge",
-            help_text,
-            [
-                Sample(float(getattr(row, attribute)), (("dataset", row.id), ("folder", row.folder)))
-                for row in rows
-                if getattr(row, attribute) is not None
-            ],
-        )
-    yield from _family(
-        "dataset_records",
-        "gauge",
-        "Records of raw_responses.jsonl by class.",
-        [
-            Sample(float(count), (("dataset", row.id), ("class", kind)))
-            for row in rows
-            for kind in ("valid", "repairable", "unusable", "duplicates", "orphans", "torn")
-            if (count := getattr(row.schema, kind)) is not None
-        ],
-    )
-    yield from _family(
-        "dataset_tokens_per_second",
-        "gauge",
-        "Measured rate.",
-        [Sample(rate, (("dataset", row.id),)) for row in rows if (rate := view.rate_of(row)) is not None],
-    )
-    yield from _family(
-        "dataset_state",
-        "gauge",
-        "1 for the state a dataset is in.",
-        [Sample(1, (("dataset", row.id), ("state", row.state))) for row in rows if row.state is not None],
-    )
+        family = Family(f"dataset_{name}", help_text)
+        for row in rows:
+            family.add(getattr(row, attribute), dataset=row.id, folder=row.folder)
+        yield family
+    records = Family("dataset_records", "Records of raw_responses.jsonl by class.")
+    rates = Family("dataset_tokens_per_second", "Measured rate.")
+    etas = Family("dataset_eta_seconds", "Seconds until it has what it will get, waiting included.")
+    states = Family("dataset_state", "1 for the state a dataset is in.")
+    for row in rows:
+        for kind in _RECORD_CLASSES:
+            records.add(getattr(row.schema, kind), dataset=row.id, folder=row.folder, **{"class": kind})
+        rates.add(view.rate_of(row), dataset=row.id, folder=row.folder)
+        etas.add(view.eta_s.get(row.folder), dataset=row.id, folder=row.folder)
+        states.add(None if row.state is None else 1, dataset=row.id, folder=row.folder, state=row.state or "")
+    yield from (records, rates, etas, states)

@@ -80,6 +80,8 @@ def settings_page() -> str:
     rows = [_row("option", "variable", "default", "what it is"), "|---|---|---|---|"]
     for option in TABLE:
         flag = f"`{option.flag} {option.metavar}`" if option.metavar and not option.switch else f"`{option.flag}`"
+        if option.side == "profile":
+            flag = f"`{option.name}`, in the file only"
         rows.append(_row(flag, f"`{option.variable}`", _default(option), option.help))
     thresholds = Thresholds()
     values = [f"{item.name} = {getattr(thresholds, item.name):g}" for item in fields(Thresholds)]
@@ -115,7 +117,8 @@ def settings_page() -> str:
             "price_per_hour = 16.5",
             "read_only = false",
             f'color = "red"                 # one of {", ".join(COLORS)}',
-            'notify = ["https://ntfy.example/eagle3"]',
+            'notify = ["https://ntfy.example/eagle3"]   # secrets: in this file or the environment, never on a command line',
+            'heartbeat = "https://checks.example/ping/my-check"',
             "",
             "[profiles.gpu8.thresholds]    # the defaults",
             *values,

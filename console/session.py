@@ -32,9 +32,8 @@ async def _ask_on_terminal(kind: str, what: str) -> str | None:
     return await asyncio.to_thread(getpass.getpass, f"{kind} for {clean(what)}: ")
 
 
-@asynccontextmanager
-async def open_session(settings: Settings, *, timeout_s: float = FIRST_LOOK_DEADLINE_S) -> AsyncIterator[Controller]:
-    """A live controller of the settings' target. Raises OperatorError when it cannot be had."""
+def _reach(settings: Settings) -> tuple[Settings, Connector, str]:
+    """The settings of a target that can be connected to, how to, and its name. Raises OperatorError."""
     if settings.target is None:
         raise OperatorError(
             "no-target", "no target is given", "name one, or set default_profile in the settings", ExitCode.USAGE
@@ -45,12 +44,26 @@ async def open_session(settings: Settings, *, timeout_s: float = FIRST_LOOK_DEAD
     connector = Connector(settings.target, settings.options.python, ask)
     if os.environ.get("EAGLE3_DEBUG") == "1":
         connector.on_stage = say
+    return settings, connector, settings.target.name
+
+
+@asynccontextmanager
+async def open_session(settings: Settings, *, timeout_s: float = FIRST_LOOK_DEADLINE_S) -> AsyncIterator[Controller]:
+    """A live controller of the settings' target. Raises OperatorError when it cannot be had."""
+    settings, connector, name = _reach(settings)
     async with open_controller(
-        settings.target.name,
-        settings.options,
-        connector,
-        timeout_s=timeout_s,
-        thresholds=settings.thresholds,
-        release=release(),
+        name, settings.options, connector, timeout_s=timeout_s, thresholds=settings.thresholds, release=release()
     ) as controller:
         yield controller
+
+
+@asynccontextmanager
+async def open_lasting(settings: Settings) -> AsyncIterator[Controller]:
+    """A controller that has only begun to connect, and connects again by itself for as long as the block lasts."""
+    settings, connector, name = _reach(settings)
+    controller = Controller(name, settings.options, connector, thresholds=settings.thresholds, release=release())
+    await controller.start()
+    try:
+        yield controller
+    finally:
+        await controller.close()

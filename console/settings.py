@@ -70,6 +70,9 @@ class Settings:
     thresholds: Thresholds
     path: Path
     api_key: str | None = field(default=None, repr=False)
+    heartbeat: str | None = field(default=None, repr=False)
+    """What `watch --notify` requests while it sees the container live, every `heartbeat_s`; a secret."""
+    heartbeat_s: float = 60.0
 
     @property
     def name(self) -> str:
@@ -116,6 +119,7 @@ def load_settings(
     for option in TABLE:
         values[option.name], sources[option.name] = _choose(option, flags, environment, file, profile)
     identity, known_hosts = values.pop("identity"), values.pop("known_hosts")
+    heartbeat, heartbeat_s = values.pop("heartbeat"), values.pop("heartbeat_s")
     values.pop("config")
     if aimed is not None and identity:
         aimed = replace(aimed, identities=(identity,))
@@ -131,6 +135,8 @@ def load_settings(
         thresholds=profile.thresholds if profile else file.thresholds,
         path=path,
         api_key=environment.get("EAGLE3_API_KEY") or None,
+        heartbeat=heartbeat,
+        heartbeat_s=heartbeat_s,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from console.model import Dataset, Exit, Generator, Gpu, Problem, Snapshot, Writer
 from console.view import Alert, Level, Link, View
+from remote.exitcodes import CheckCode
 
 VERSION = 1
 """Raised when a key changes its meaning or goes; keys may be added without."""
@@ -35,14 +36,16 @@ def status_json(view: View) -> dict[str, Any]:
     }
 
 
-def check_status(view: View) -> int:
+def check_status(view: View) -> CheckCode:
     """The exit status of `status --check`: 0 ok, 1 warning, 2 critical, 3 unreachable or unreadable.
 
     An alert that somebody has acknowledged is known already and counts no longer; a note is no fault.
     """
     if view.snapshot is None or not view.link.fresh or all(row.state is None for row in view.snapshot.datasets):
-        return 3
-    return {Level.CRITICAL: 2, Level.WARNING: 1}.get(view.worst or Level.NOTE, 0)
+        return CheckCode.UNKNOWN
+    return {Level.CRITICAL: CheckCode.CRITICAL, Level.WARNING: CheckCode.WARNING}.get(
+        view.worst or Level.NOTE, CheckCode.OK
+    )
 
 
 def dataset_json(view: View, row: Dataset) -> dict[str, Any]:

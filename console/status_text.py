@@ -9,7 +9,9 @@ from console.present_engine import engine_line, gpu_summary, load_line
 from console.present_process import process_lines
 from console.present_table import Width
 from console.present_top import alert_block, top_line
-from console.view import View
+from console.status_json import check_status
+from console.view import Level, View
+from remote.exitcodes import CheckCode
 from widgets.keyed_table import fitted, foot_line
 from widgets.tones import DIM
 
@@ -31,6 +33,19 @@ def status_lines(view: View, columns: int) -> list[Text]:
         lines += alert_block(alert, view, max(columns, 80))
     lines += [Text(f"cannot be read: {problem}", DIM) for problem in (*snapshot.problems, *snapshot.misread)]
     return lines
+
+
+def check_line(view: View) -> str:
+    """The one line of `status --check`, as monitoring plugins print it: how it is, and the worst reason."""
+    code = check_status(view)
+    if code is CheckCode.UNKNOWN:
+        return f"{code.name}: {view.link.error or 'the datasets cannot be read'}"
+    open_ones = [alert for alert in view.alerts if not alert.acked_by and alert.level is not Level.NOTE]
+    if not open_ones:
+        return f"{code.name}: {process_lines(view, 1)[0].plain.strip()}"
+    more = f" (and {len(open_ones) - 1} more)" if len(open_ones) > 1 else ""
+    step = f"; {open_ones[0].next_step}" if open_ones[0].next_step else ""
+    return f"{code.name}: {open_ones[0].sentence}{step}{more}"
 
 
 def _table(view: View, width: Width) -> list[Text]:

@@ -26,7 +26,12 @@ _PAUSE_S = 2.0
 
 @dataclass(frozen=True)
 class Notice:
-    """What is posted: `event` is `started`, `stalled`, `recovered` or `ended`; `at` in Unix seconds."""
+    """What is posted; `at` in Unix seconds.
+
+    The container posts `started`, `stalled`, `recovered` and `ended`; a watch posts an alert's
+    `raised`, `worse` and `recovered`, with its level and key. Such a notice has an `id`, the same
+    however often it is sent: a receiver that lost its answer can tell a repetition.
+    """
 
     event: str
     text: str
@@ -34,15 +39,28 @@ class Notice:
     root: str
     run: str
     at: float
+    level: str = ""
+    key: str = ""
+    id: str = ""
 
     @property
     def title(self) -> str:
         """One line: what, where."""
-        return f"eagle3 {self.event} on {self.host}"
+        word = self.level if self.level and self.event != "recovered" else self.event
+        return f"eagle3 {word} on {self.host}"
+
+    @property
+    def priority(self) -> str:
+        """ntfy's word for how loud it is."""
+        if self.event == "recovered":
+            return "default"
+        if self.level == "critical":
+            return "urgent"
+        return "high" if self.level or self.event in ("stalled", "ended") else "default"
 
     def to_json(self) -> dict[str, Any]:
         """The body of the generic shape."""
-        return {
+        said = {
             "event": self.event,
             "text": self.text,
             "host": self.host,
@@ -50,6 +68,7 @@ class Notice:
             "run": self.run,
             "at": self.at,
         }
+        return {**said, "level": self.level, "key": self.key, "id": self.id} if self.id else said
 
 
 def shape_of(address: str) -> tuple[str, str]:
@@ -73,18 +92,14 @@ def request_for(address: str, notice: Notice) -> Request:
     shape, url = shape_of(address)
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
         raise ValueError("not an http address")
+    headers = {"Idempotency-Key": notice.id} if notice.id else {}
     if shape == "ntfy":
-        # ntfy reads a header as latin-1; what does not fit is sent as an encoded word (RFC 2047), which it decodes.
+        # A header is ASCII to be safe on every way; the text itself is UTF-8.
         title = notice.title.encode("ascii", "replace").decode()
-        level = "high" if notice.event in ("stalled", "ended") else "default"
-        return Request(
-            url,
-            notice.text.encode(),
-            {"Title": title, "Priority": level, "Content-Type": "text/plain; charset=utf-8"},
-            method="POST",
-        )
+        headers |= {"Title": title, "Priority": notice.priority, "Content-Type": "text/plain; charset=utf-8"}
+        return Request(url, notice.text.encode(), headers, method="POST")
     body: dict[str, Any] = {"text": f"{notice.title}: {notice.text}"} if shape == "slack" else notice.to_json()
-    return Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST")
+    return Request(url, json.dumps(body).encode(), {"Content-Type": "application/json", **headers}, method="POST")
 
 
 def post(

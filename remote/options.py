@@ -167,6 +167,21 @@ def parse_hook(text: str) -> str:
     return text
 
 
+def parse_secret_url(text: str) -> str:
+    """An `http` or `https` address that may be a secret in itself: the message does not repeat it. Raises OperatorError."""
+    if re.fullmatch(r"https?://[^\s/]+\S*", text) is None:
+        raise _usage("the address is not an http or https URL", "write https://checks.example/my-check")
+    return text
+
+
+def parse_period(text: str) -> float:
+    """Seconds between two of something, 1 or more. Raises OperatorError."""
+    number = parse_seconds(text)
+    if number < 1:
+        raise _usage(f"{text!r} is too often", "write a number of seconds from 1 on")
+    return number
+
+
 def one_of(*allowed: str) -> Callable[[str], str]:
     """A parser that takes one of a few words."""
 
@@ -184,7 +199,8 @@ class Option:
 
     `parse` turns the text of a command line, a variable or a profile into the value;
     `switch` options take no text; `many` options may be given more than once; `side` says
-    who takes it on its command line: `both` or the `console` alone; `profile` ones have no flag.
+    who takes it on its command line: `both` or the `console` alone; `profile` ones have no flag,
+    because their values are secrets that a process list would show.
     """
 
     name: str
@@ -281,11 +297,20 @@ TABLE: tuple[Option, ...] = (
         "URL",
         parse_hook,
         (),
-        "addresses the container posts to when a run starts, stalls or ends: a plain webhook gets JSON, Slack and ntfy "
-        "their own shapes; prefix slack+ or ntfy+ where the address does not say",
+        "addresses to post to: the container when a run starts, stalls or ends, watch --notify the alerts. A plain webhook "
+        "gets JSON, Slack and ntfy their own shapes; prefix slack+ or ntfy+ where the address does not say",
         many=True,
         side="profile",
     ),
+    Option(
+        "heartbeat",
+        "URL",
+        parse_secret_url,
+        None,
+        "an address that watch --notify requests while it sees the container live: a dead-man's check calls when it stops",
+        side="profile",
+    ),
+    Option("heartbeat_s", "S", parse_period, 60.0, "seconds between two heartbeats", side="profile"),
     Option("config", "FILE", str, None, "settings file of the console", side="console"),
     Option("identity", "FILE", str, None, "SSH private key", side="console"),
     Option("known_hosts", "FILE", str, None, "SSH known hosts file", side="console"),

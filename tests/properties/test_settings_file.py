@@ -61,6 +61,7 @@ EXAMPLES: dict[str, tuple[str, str, str]] = {
     "retokenize": ("auto", "always", "never"),
     "engine_url": ("http://one.example:1", "http://two.example:1", "https://three.example"),
     "notify": ("https://one.example/a", "https://two.example/a", "https://three.example/a"),
+    "heartbeat": ("https://one.example/b", "https://two.example/b", "https://three.example/b"),
 }
 
 
@@ -86,7 +87,8 @@ def test_command_line_over_environment_over_profile_over_default(option: Option,
 
     def load(flags: dict[str, Any], environment: dict[str, str], name: str = "p") -> tuple[Any, str]:
         found = load_settings(name, {"config": str(path), **flags}, environment)
-        return getattr(found.options, option.name), found.sources[option.name]
+        holder = found.options if hasattr(found.options, option.name) else found
+        return getattr(holder, option.name), found.sources[option.name]
 
     given_flag: Any = True if option.switch else [flag] if option.many else flag
     assert load({}, {}, "other-host") == (option.default, "default")
