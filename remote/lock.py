@@ -20,7 +20,8 @@ from typing import Any
 from remote import procfs
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
-from remote.identity import Identity, alive, myself
+from remote.figures import moment
+from remote.identity import Identity, alive, identify
 from remote.layout import Layout
 from remote.text import clean
 
@@ -50,7 +51,7 @@ class Holder:
         about = f" ({self.purpose})" if self.purpose else ""
         by = f", started by {self.by}" if self.by else ""
         host = f" on {self.host}" if self.host and self.host != socket.gethostname() else ""
-        since = f" at {time.strftime('%H:%M:%S', time.localtime(self.since))}" if self.since else ""
+        since = f" at {moment(self.since, time.time())} UTC" if self.since else ""
         return f"{who}{about}{host}{by}{since}"
 
     def to_json(self) -> dict[str, Any]:
@@ -123,9 +124,10 @@ class RunLock:
 
     def describe(self, purpose: str, by: str = "") -> None:
         """Write who holds the lock, for the one who is refused. Raises OSError."""
+        me = identify(os.getpid())
         about = {
             "pid": os.getpid(),
-            "identity": myself().to_json(),
+            "identity": me.to_json() if me is not None else None,
             "purpose": purpose,
             "by": by,
             "since": time.time(),

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from remote.errors import OperatorError
+from remote.figures import moment
 from remote.identity import Identity, alive, send, wait_gone
 from remote.ladder import KILL_S, SETTLE_S, TERM_S, longest_s
 from remote.launch import own_command, run_detached
@@ -99,7 +100,7 @@ def _same_hands(layout: Layout, status: GeneratorStatus, identity: Identity | No
     if identity is None or not status.living or status.identity == identity:
         return
     now = f"pid {status.pid}" if status.pid is not None else "another run"
-    when = time.strftime("%H:%M:%S", time.localtime(status.since)) if status.since else "an unknown time"
+    when = f"{moment(status.since, time.time())} UTC" if status.since else "an unknown time"
     raise OperatorError(
         "changed-hands",
         f"pid {identity.pid} no longer runs: {now} does, started by {status.by or 'somebody'} at {when}; nothing was signalled",
