@@ -20,22 +20,26 @@ import pytest
 from remote import audit, preflight_engine, preflight_host, preflight_python
 from remote.check import Check
 from remote.facts import Process, Surroundings
+from remote.fingerprint import Fingerprint
 from remote.layout import Layout
 from remote.lock import RunLock
-from remote.model import ModelFacts
-from remote.options import Options
+from remote.model import ModelFacts, read_model
+from remote.options import Budget, Options
 from remote.planning import make_plan
 from remote.preflight import CHECKS, run_preflight
 from remote.preflight_look import Look
 from remote.probe import EngineFacts, probe_engine
 from remote.probe_python import PythonFacts, probe_python
 from remote.records import Rules
+from remote.retokenize import retokenize_dataset
 from remote.runfile import write_object
+from remote.runs import Run, record_start
 from remote.scan import scan_root
 from remote.surroundings import look_around
+from tests.support.answered import Answered
 from tests.support.needs import needs_root
-from tests.support.tokenizers import make_fast_model, make_kimi_model
-from tests.support.tree import SHAPES, make_tree
+from tests.support.tokenizers import fast_model, make_fast_model, make_kimi_model
+from tests.support.tree import SHAPES, make_tree, write_lines
 
 GOOD_PYTHON = PythonFacts("python3", "3.11.9", {"transformers": "5.0", "httpx": "0.28", "jinja2": "3.1"})
 
@@ -357,3 +361,28 @@ def test_no_model_path_blocks_and_tells_what_is_served(root: Path) -> None:
     found = around(root, options, EngineFacts("u", "healthy", model_path="/models/K"))
     checked = preflight_python.tokenizer(look(root, options, found))
     assert (checked.level, "/models/K" in checked.detail) == ("blocker", True)
+
+
+def test_the_tokenizer_is_compared_with_the_last_tokenizing_and_the_last_run(tmp_path: Path) -> None:
+    loaded = fast_model()
+    facts = read_model(loaded.path)
+    data = Answered(tmp_path, loaded.tokenizer, min(facts.eos_ids))
+    data.write_prompts(3)
+    write_lines(data.responses, [data.record("s0"), data.record("s1")])
+    options = replace(loaded.options, root=str(tmp_path), token_budget=Budget(1))
+    found = around(tmp_path, options)
+
+    def checked(fingerprint: Fingerprint) -> Check:
+        plan, states = make_plan(data.layout, scan_root(tmp_path, Rules()), options, found)
+        python = replace(GOOD_PYTHON, fingerprint=fingerprint)
+        return rows(run_preflight(data.layout, options, states, plan, found, python=python))["fingerprint"]
+
+    now = loaded.tokenizer.fingerprint
+    later = replace(now, versions={**now.versions, "transformers": "99.0"})
+    assert "nothing was tokenized" in checked(now).detail
+    retokenize_dataset(data.layout, data.folder, options, loaded.tokenizer)
+    assert (checked(now).level, "as B3 was tokenized" in checked(now).detail) == ("ok", True)
+    assert (checked(later).level, "transformers" in checked(later).detail) == ("warning", True)
+    data.layout.make_state()
+    record_start(data.layout, Run("r1", 1.0, fingerprint=later.to_json()), {})
+    assert (checked(now).level, "the last run" in checked(now).detail) == ("warning", True)
