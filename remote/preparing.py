@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from remote import preflight_host
 from remote.admission import Track
 from remote.audit import read_hold
+from remote.check import BLOCKER, Check, apply_accept
 from remote.engine import import_httpx
 from remote.errors import OperatorError
+from remote.exitcodes import ExitCode
 from remote.layout import PROMPTS, Layout
 from remote.lengths import Lengths
 from remote.model import ModelFacts, Sampling, read_model, sampling_of
 from remote.options import Options
 from remote.plan import DatasetPlan, Plan
 from remote.planning import make_plan
+from remote.preflight_look import Look
 from remote.records import Rules
 from remote.render import Tokenizer, load_tokenizer
 from remote.run_settings import RunSettings
@@ -23,8 +27,16 @@ from remote.sampling import explicit_sampling
 from remote.scan import DatasetScan, RootScan, Scanner
 from remote.sources import PromptSource
 from remote.surroundings import look_around
-from remote.text import clean
 from remote.tombstones import Tombstones
+
+_BY_HAND: tuple[Callable[[Look], Check], ...] = (
+    preflight_host.disk,
+    preflight_host.root,
+    preflight_host.writers,
+    preflight_host.growth,
+    preflight_host.hold,
+)
+"""The checks of a preflight that a run started by hand asks for itself."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +65,16 @@ def prepare(layout: Layout, settings: RunSettings) -> Prepared:
     options = settings.options
     if options.read_only:
         raise OperatorError("read-only", "generate changes files, and --read-only is on", "leave --read-only out")
-    _refuse_hold(layout, settings)
     import_httpx()
     model = read_model(options.model_path)
     sampling = sampling_of(model, options)
     sent = explicit_sampling(sampling, model)
     scan = scan_now(layout, model)
-    plan, _states = make_plan(layout, scan, options, look_around(layout, options))
+    around = look_around(layout, options)
+    plan, states = make_plan(layout, scan, options, around)
+    if not settings.launched:
+        hold = read_hold(layout, around.at)
+        _refuse_unfit(Look(layout, options, around, states, plan, hold=hold, launching=True))
     working = any(dataset.works for dataset in plan.datasets)
     tokenizer = load_tokenizer(options) if working else None
     return Prepared(options, model, tokenizer, sampling, sent, {item.folder: item for item in scan.datasets}, plan)
@@ -72,16 +87,13 @@ def scan_now(layout: Layout, model: ModelFacts) -> RootScan:
     return scanner.poll()
 
 
-def _refuse_hold(layout: Layout, settings: RunSettings) -> None:
-    """A launch has asked the hold already; by hand it is asked here."""
-    hold = None if settings.launched or "hold" in settings.options.accept else read_hold(layout)
-    if hold is not None:
-        by = f" by {clean(hold.get('by'), 80)}" if hold.get("by") else ""
-        raise OperatorError(
-            "hold",
-            f"a hold{by} says that nothing be started: {clean(hold.get('reason'), 200)}",
-            "lift it, or --accept hold",
-        )
+def _refuse_unfit(look: Look) -> None:
+    """What a launch has asked before, asked here of a run by hand. Raises OperatorError for the first blocker."""
+    for check in _BY_HAND:
+        found = apply_accept(check(look), look.options)
+        if found.level == BLOCKER:
+            code = ExitCode.DISK if found.check == "disk" else ExitCode.FAILED
+            raise OperatorError(found.check, found.detail, found.remedy, code)
 
 
 def make_track(prepared: Prepared, plan: DatasetPlan) -> Track:

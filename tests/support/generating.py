@@ -210,7 +210,7 @@ class ForkedRun:
 
     def said(self) -> str:
         """Its log so far."""
-        return self.log.read_text(encoding="utf-8")
+        return self.log.read_text(encoding="utf-8") if self.log.exists() else ""
 
     def signal(self, number: int) -> None:
         """Send it a signal."""
