@@ -44,8 +44,8 @@ def health_words(engine: Engine) -> Text:
 
 
 def model_name(engine: Engine) -> str:
-    """The served name, else the last part of the model's path."""
-    return engine.served_name or PurePosixPath(engine.model_path or "").name or UNKNOWN
+    """The served name, else the model's path, by its last part."""
+    return PurePosixPath(engine.served_name or engine.model_path or "").name or UNKNOWN
 
 
 def engine_line(engine: Engine) -> Text:

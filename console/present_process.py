@@ -50,10 +50,13 @@ def process_lines(view: View, limit: int = 4) -> list[Text]:
 
 def flags(argv: Sequence[str]) -> str:
     """A command's flags without the interpreter and the script: `--max-samples 7000`."""
-    for index, word in enumerate(argv):
-        if word.startswith("-") and index:
-            return " ".join(argv[index:])
-    return " ".join(argv[2:])
+    start = next((index for index, word in enumerate(argv) if word.startswith("-") and index), 2)
+    return " ".join(_brief(word) for word in argv[start:])
+
+
+def _brief(word: str) -> str:
+    """A long path by its last part: what it is called matters here, not where it lies."""
+    return f"…/{PurePosixPath(word).name}" if len(word) > 24 and "/" in word else word
 
 
 def script_name(writer: Writer) -> str:
@@ -86,10 +89,7 @@ def _writer_lines(view: View, writer: Writer, others: int) -> list[Text]:
         (f"and {others} more", ACT) if others else "",
     )
     has_budget = writer.token_budget is not None
-    second = _line(
-        flags(writer.argv) or "no flags",
-        "" if has_budget else ("NO --token-budget", ACT),
-    )
+    second = _line("" if has_budget else ("NO --token-budget", ACT), flags(writer.argv) or "no flags")
     return [first, second, needless_line(writer), _script_line(view, writer)]
 
 

@@ -88,7 +88,7 @@ def short_path(path: str) -> str:
 def _clock_words(view: View, width: Width) -> Text:
     words = f"{text.clock(view.container_now)} UTC"
     out = Text(f"container {words}" if width is Width.WIDE else words)
-    skew = view.link.skew_s
+    skew = None if view.link.skew_s is None else round(view.link.skew_s, 1) + 0.0
     if skew is not None and (width is Width.WIDE or abs(skew) >= 30):
         out.append(f", {text.offset(skew)}", LOOK if abs(skew) >= 30 else DIM)
     return out

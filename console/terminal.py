@@ -20,6 +20,10 @@ LAST_RESORT_S = 1.5
 """When leaving takes longer than this after a signal, the process ends without further ado."""
 
 
+OLD_S = 6.0
+"""From this age on what is said of the container says when it was seen."""
+
+
 def on_signals(leave: Callable[[int], None]) -> None:
     """Have SIGTERM and SIGHUP call `leave(128 + number)` in the running loop."""
     loop = asyncio.get_running_loop()
@@ -57,8 +61,9 @@ def last_line(view: View) -> str:
         return f"eagle3-console left; {target} was not seen, nothing there was touched."
     pids = [f"pid {snapshot.generator.pid}"] if snapshot.generator.running else []
     pids += [f"pid {writer.pid} (not ours)" for writer in snapshot.writers]
-    age = "" if view.link.fresh else f", seen {duration(view.link.age_s)} before leaving"
+    old = view.link.age_s is not None and view.link.age_s >= OLD_S
+    age = f", seen {duration(view.link.age_s)} before leaving" if old else ""
     if not pids:
         return f"eagle3-console left; nothing was running on {target}{age}."
     verb = "runs" if len(pids) == 1 else "run"
-    return f"eagle3-console left; {', '.join(pids)} {verb} on on {target}{age}."
+    return f"eagle3-console left; on {target} {', '.join(pids)} {verb} on{age}."

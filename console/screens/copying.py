@@ -22,7 +22,14 @@ def copy_text(screen: ConsoleScreen, text: str) -> None:
 
 
 async def _copy(screen: ConsoleScreen, text: str) -> None:
-    path = await asyncio.to_thread(_keep, text)
+    try:
+        path = await asyncio.to_thread(_keep, text)
+    except OSError as error:
+        screen.app.copy_to_clipboard(text)
+        screen.say(
+            f"sent to the terminal's clipboard alone: {copy_path()} cannot be written: {error.strerror}", "warning"
+        )
+        return
     if os.environ.get("TMUX") and shutil.which("tmux"):
         # tmux drops OSC 52 unless its set-clipboard allows it; its own buffer always works.
         if await _into_tmux(text):

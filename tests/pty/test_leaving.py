@@ -45,7 +45,7 @@ def test_leaving_by_key(start: Callable[..., Terminal], key: str) -> None:
     assert terminal.wait() == 0
     assert_restored(terminal)
     last = bytes(terminal.raw[terminal.raw.rfind(b"\x1b[?1049l") :]).decode()
-    assert "pid 21877 runs on on" in last
+    assert "pid 21877 runs on." in last
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
