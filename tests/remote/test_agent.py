@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -265,12 +266,20 @@ def test_it_keeps_its_memory_for_the_next_agent(tree: Path, tmp_path: Path) -> N
     assert len(kept) == 1 and not (tree / ".eagle3").exists()
 
 
-@pytest.mark.parametrize("version", ["3.10", "3.13"])
-def test_it_runs_with_other_pythons(shared_tree: Path, version: str) -> None:
-    found = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python3"))
-    if not found:
-        pytest.skip(f"no Python {version} here")
-    with agent(options_for(shared_tree), python=str(found[0])) as it:
+def _pythons() -> dict[str, str]:
+    """The oldest and the newest Python of this machine that the agent is made for, and at least our own."""
+    found = {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
+    for version in ("3.10", "3.13"):
+        installed = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python3"))
+        path = str(installed[-1]) if installed else shutil.which(f"python{version}")
+        if path is not None:
+            found[version] = path
+    return found
+
+
+@pytest.mark.parametrize(("version", "python"), _pythons().items())
+def test_it_runs_with_every_python_there_is(shared_tree: Path, version: str, python: str) -> None:
+    with agent(options_for(shared_tree), python=python) as it:
         assert it.snapshot["datasets"]["B1_glaive"]["responses"] == 100
         assert it.snapshot["agent"]["python"].startswith(version)
 
