@@ -25,7 +25,7 @@ from remote.packing import BAD_PACK, pack, unpack
 from remote.records import RULES_VERSION, Rules
 from remote.tables import LineTable
 
-FORMAT = 1
+FORMAT = 2
 MAX_INDEX_BYTES = 64 << 20
 
 

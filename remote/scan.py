@@ -23,7 +23,7 @@ from remote.layout import DECLARED
 from remote.options import Budget
 from remote.records import Rules
 from remote.text import clean
-from remote.watched import TICK_NS
+from remote.watched import is_racy
 
 __all__ = ["DatasetScan", "FileFacts", "RootScan", "Scanner", "scan_root"]
 
@@ -188,8 +188,7 @@ class Scanner:
                 return
             names = self._folders()
             # A folder made within the same tick of the file system's clock would not show later.
-            racy = status.st_ctime_ns > time.time_ns() - TICK_NS
-            self._root_stamp = None if racy else stamp
+            self._root_stamp = None if is_racy(status.st_ctime_ns, time.time_ns()) else stamp
         except (FileNotFoundError, NotADirectoryError):
             raise OperatorError(
                 "no-root",

@@ -12,14 +12,12 @@ import hashlib
 import os
 import stat
 import time
-import zlib
-from array import array
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from remote.checksums import BLOCK_BYTES, BlockChecksums
 from remote.jsonlines import CHUNK_BYTES, LineSplitter
 
-BLOCK_BYTES = 1 << 20
 END_BYTES = 4096
 TAIL_KEPT_BYTES = 1 << 20
 """An unfinished last line up to this size is kept in memory, so that it is not read again when it grows."""
@@ -75,33 +73,6 @@ class Reader(Protocol):
         """The bytes after the last newline, perhaps none; replaces what was said before."""
 
 
-class _Checksums:
-    """CRC-32 of each full block, and the running one of the block that is not full yet."""
-
-    def __init__(self) -> None:
-        self.full = array("I")
-        self.running = 0
-        self.at = 0
-
-    def update(self, data: bytes | memoryview) -> None:
-        view = memoryview(data)
-        while view:
-            piece = view[: BLOCK_BYTES - self.at % BLOCK_BYTES]
-            self.running = zlib.crc32(piece, self.running)
-            self.at += len(piece)
-            if self.at % BLOCK_BYTES == 0:
-                self.full.append(self.running)
-                self.running = 0
-            view = view[len(piece) :]
-
-    def mark(self) -> tuple[int, int]:
-        return self.at, self.running
-
-    def rewind(self, mark: tuple[int, int]) -> None:
-        self.at, self.running = mark
-        del self.full[self.at // BLOCK_BYTES :]
-
-
 class WatchedFile:
     """The memory of one file. `refresh` brings `reader` up to date with it.
 
@@ -125,7 +96,7 @@ class WatchedFile:
         self.offset = 0
         self.tail_bytes = 0
         self._tail = b""
-        self._sums = _Checksums()
+        self._sums = BlockChecksums()
         self._head = b""
         self._end = b""
         self._head_digest: bytes | None = None
@@ -210,8 +181,7 @@ class WatchedFile:
         if taken:
             self._take_in(fd, stamp.size, reader)
         self.present, self.reason, self.stamp = True, None, stamp
-        tick_ns = COARSE_TICK_NS if stamp.ctime_ns % COARSE_TICK_NS == 0 else TICK_NS
-        self.due = self._racy = stamp.ctime_ns > now_ns - tick_ns
+        self.due = self._racy = is_racy(stamp.ctime_ns, now_ns)
         if not trusted or not was_there:
             return Change.REREAD
         if before is not None and stamp.size > before.size:
@@ -260,10 +230,9 @@ class WatchedFile:
 
     def _blocks_match(self, fd: int, start: int, stop: int) -> bool:
         for at in range(start, stop, BLOCK_BYTES):
-            data = self._read(fd, at, min(BLOCK_BYTES, self.offset - at))
-            index = at // BLOCK_BYTES
-            known = self._sums.full[index] if index < len(self._sums.full) else self._sums.running
-            if zlib.crc32(data) != known or len(data) != min(BLOCK_BYTES, self.offset - at):
+            length = min(BLOCK_BYTES, self.offset - at)
+            data = self._read(fd, at, length)
+            if len(data) != length or not self._sums.fits(at, data):
                 return False
         return True
 
@@ -330,8 +299,7 @@ class WatchedFile:
             "present": self.present,
             "racy": self._racy,
             "offset": self.offset,
-            "full": self._sums.full.tobytes().hex(),
-            "running": self._sums.running,
+            "blocks": self._sums.to_json(),
             "head": self._head_digest.hex(),
             "end": self._end_digest.hex(),
         }
@@ -342,14 +310,19 @@ class WatchedFile:
         self.present = bool(value["present"])
         self._racy = bool(value["racy"])
         self.offset = int(value["offset"])
-        self._sums.full.frombytes(bytes.fromhex(value["full"]))
-        self._sums.running = int(value["running"])
-        self._sums.at = self.offset
+        self._sums = BlockChecksums.from_json(value["blocks"], self.offset)
         self._head_digest = bytes.fromhex(value["head"])
         self._end_digest = bytes.fromhex(value["end"])
         self.due = self._racy or self.stamp.size > self.offset
-        if len(self._sums.full) != self.offset // BLOCK_BYTES:
-            raise ValueError("block checksums do not cover the file")
+
+
+def is_racy(ctime_ns: int, now_ns: int) -> bool:
+    """Whether a file that changed at `ctime_ns` may change once more without its time showing it.
+
+    A time far ahead is no such case: the clock was set back, and the next change will have another time.
+    """
+    tick_ns = COARSE_TICK_NS if ctime_ns % COARSE_TICK_NS == 0 else TICK_NS
+    return abs(now_ns - ctime_ns) < tick_ns
 
 
 def _digest(data: bytes) -> bytes:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
+from remote.checksums import BLOCK_BYTES
 from remote.layout import RESPONSES
 from remote.records import Rules
 from remote.scan import Scanner, scan_root
-from remote.watched import BLOCK_BYTES, END_BYTES
+from remote.watched import END_BYTES
 from tests.support.scan_events import comparable
 from tests.support.tree import line, make_tree, prompt, response, write_lines
 
@@ -32,15 +34,10 @@ def _settled(root: Path) -> Scanner:
     """A scanner whose files were not changed within the last tick of their clock."""
     scanner = Scanner(root, RULES)
     scanner.poll()
-    while _is_racy(scanner):
-        scanner.poll()
-    return scanner
-
-
-def _is_racy(scanner: Scanner) -> bool:
-    before = scanner.bytes_read
-    scanner.poll()
-    return scanner.bytes_read != before
+    for _ in range(500):
+        if not _bytes_of_next_poll(scanner):
+            return scanner
+    raise AssertionError("the files never settle")
 
 
 def _bytes_of_next_poll(scanner: Scanner) -> int:
@@ -52,6 +49,13 @@ def _bytes_of_next_poll(scanner: Scanner) -> int:
 def test_idle_reads_nothing(tmp_path: Path) -> None:
     scanner = _settled(make_tree(tmp_path, "end"))
     assert [_bytes_of_next_poll(scanner) for _ in range(20)] == [0] * 20
+
+
+def test_a_clock_set_back_does_not_make_every_look_a_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() - 3_600_000_000_000)
+    scanner = _settled(make_tree(tmp_path, "mid"))
+    assert [_bytes_of_next_poll(scanner) for _ in range(5)] == [0] * 5
 
 
 def test_an_append_costs_its_bytes(path: Path) -> None:
