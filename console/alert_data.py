@@ -17,7 +17,17 @@ def unusable(case: Case) -> Iterator[Finding]:
     """Unusable records that appeared while we watched, too many of them, or files that cannot be read."""
     for row in case.snapshot.datasets:
         now, first = row.schema.unusable or 0, case.trends.unusable.get(row.folder, 0)
-        if row.inference.decision == "blocked" and row.inference.reason == "faulty":
+        if row.state == "faulty":
+            yield Finding(
+                f"unreadable:{row.folder}",
+                "unreadable",
+                Level.CRITICAL,
+                f"{row.id} cannot be read",
+                "see its files",
+                "enter",
+                row.folder,
+            )
+        elif row.inference.decision == "blocked" and row.inference.reason == "faulty":
             yield Finding(
                 f"faulty:{row.folder}",
                 "faulty",
@@ -35,16 +45,6 @@ def unusable(case: Case) -> Iterator[Finding]:
                 f"{row.id}: {text.count(now - first)} new unusable records",
                 "see what is wrong with them",
                 "s",
-                row.folder,
-            )
-        if row.state == "faulty" and row.inference.reason != "faulty":
-            yield Finding(
-                f"unreadable:{row.folder}",
-                "unreadable",
-                Level.CRITICAL,
-                f"{row.id} cannot be read",
-                "see its files",
-                "enter",
                 row.folder,
             )
 

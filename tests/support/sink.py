@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+STALL = 0
+"""In place of a status: take the request and never answer it."""
+
 
 @dataclass
 class Post:
@@ -38,6 +41,7 @@ class Sink:
 def sink(*answers: int) -> Iterator[Sink]:
     """Serve on loopback until the end of the block."""
     kept = Sink(answers=list(answers))
+    ended = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -46,9 +50,14 @@ def sink(*answers: int) -> Iterator[Sink]:
                 status = kept.answers.pop(0) if kept.answers else 200
                 kept.posts.append(Post(self.path, dict(self.headers), body))
                 kept.arrived.notify_all()
+            if status == STALL:
+                ended.wait()
+                return
             self.send_response(status)
             self.send_header("Content-Length", "0")
             self.end_headers()
+
+        do_GET = do_POST
 
         def log_message(self, *args: object) -> None:
             return
@@ -60,6 +69,7 @@ def sink(*answers: int) -> Iterator[Sink]:
     try:
         yield kept
     finally:
+        ended.set()
         server.shutdown()
         thread.join()
         server.server_close()
