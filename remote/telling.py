@@ -62,6 +62,7 @@ class Telling:
             "answers": sum(work.kept for work in self._works.values()),
             "rate_tokens_s": sum(known) if known else None,
             "request_tokens_s": self._admission.speed_tokens_s,
+            "answers": sum(work.kept for work in self._works.values()),
             "retries": counters.retries,
             "errors": dict(counters.errors),
             "stripped": counters.stripped,

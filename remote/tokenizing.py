@@ -141,7 +141,8 @@ class Tokenizing:
             code = ExitCode.DISK if self._child.returncode == ExitCode.DISK else ExitCode.FAILED
             self._failed(folder, code, f"tokenizing failed: {said[-1] if said else f'exit {self._child.returncode}'}")
         else:
-            self._say(f"tokenized: {said[0] if said else 'nothing to say'}", folder)
+            told = said[0].removeprefix(folder).strip() if said else "nothing to say"
+            self._say(f"tokenized: {told}", folder)
 
     def _failed(self, folder: str, code: ExitCode, text: str) -> None:
         self.failed.append(folder)

@@ -58,7 +58,7 @@ def _row(policy: str, results: list[Result], concurrency: int) -> bool:
     kept = sum(len(outcome.kept) for outcome in outcomes) / sum(outcome.admitted for outcome in outcomes)
     places = range(len(results[0].outcomes))
     bias = max((statistics.mean(r.outcomes[place].bias for r in results) for place in places), key=abs)
-    wasted = sum(result.wasted_tokens for result in results) / sum(sum(outcome.kept) for outcome in outcomes)
+    wasted = sum(result.wasted_tokens for result in results) / sum(outcome.tokens for outcome in outcomes)
     beyond = f"{statistics.median(over):.2%} ({min(over):.2%}..{max(over):.2%})"
     print(f"  {policy:<18} {beyond:>24} {full:>12.1%} {kept:>7.1%} {bias:>+8.2%} {wasted:>12.1%}")
     if policy != "by expectation":

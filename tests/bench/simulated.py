@@ -46,17 +46,23 @@ class Outcome:
     lengths: list[int]
     budget: int
     kept: list[int] = field(default_factory=list)
+    tokens: int = 0
     admitted: int = 0
+
+    def keep(self, tokens: int) -> None:
+        """An answer ended well."""
+        self.kept.append(tokens)
+        self.tokens += tokens
 
     @property
     def overshoot(self) -> float:
         """Tokens beyond the budget, as a share of it; negative when it fell short."""
-        return sum(self.kept) / self.budget - 1
+        return self.tokens / self.budget - 1
 
     @property
     def bias(self) -> float:
         """The mean kept length against the mean of all its prompts, less one."""
-        return (sum(self.kept) / len(self.kept)) / (sum(self.lengths) / len(self.lengths)) - 1
+        return (self.tokens / len(self.kept)) / (sum(self.lengths) / len(self.lengths)) - 1
 
 
 @dataclass
@@ -112,7 +118,7 @@ class CancelAtBudget:
 
     def next(self, _now: float) -> int | None:
         for place, outcome in enumerate(self._outcomes):
-            if sum(outcome.kept) < outcome.budget and outcome.admitted < len(outcome.lengths):
+            if outcome.tokens < outcome.budget and outcome.admitted < len(outcome.lengths):
                 return place
         return None
 
@@ -121,7 +127,7 @@ class CancelAtBudget:
 
     def finished(self, dataset: int, _key: int, _now: float, _tokens: int) -> bool:
         outcome = self._outcomes[dataset]
-        return sum(outcome.kept) >= outcome.budget
+        return outcome.tokens >= outcome.budget
 
 
 class OneAtATime(CancelAtBudget):
@@ -182,7 +188,7 @@ def simulate(policy_name: str, shapes: Sequence[Shape], concurrency: int, seed: 
         now = at
         del sent[dataset, key]
         tokens = outcomes[dataset].lengths[key]
-        outcomes[dataset].kept.append(tokens)
+        outcomes[dataset].keep(tokens)
         if policy.finished(dataset, key, now, tokens):
             for other in [pair for pair in sent if pair[0] == dataset]:
                 wasted += min(outcomes[dataset].lengths[other[1]], (now - sent.pop(other)) * TOKENS_S)

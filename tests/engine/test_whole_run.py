@@ -134,6 +134,6 @@ def test_progress_is_whole_at_the_end(tmp_path: Path) -> None:
     with stand_in() as engine:
         run_here(make_options(root, engine.url), run_id="r1")
     told = progress(root)
-    assert told["run"] == "r1" and told["in_flight"] == 0 and told["engine_state"] == "healthy"
+    assert told["run"] == "r1" and told["in_flight"] == 0 and told["answers"] == 20 and told["engine_state"] == "healthy"
     row = told["datasets"][B4]
     assert row["answered"] == 20 and row["tokens"] == tokens(root, B4) and row["finished"]
