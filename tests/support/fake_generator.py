@@ -3,6 +3,7 @@
 Run as `fake_generator.py [BEHAVIOUR…] generate --run R --root DIR`; behaviours are words before `generate`:
 `refuse` says an error instead of ready, `mute` never says anything, `crash` dies before it is ready, `ends` is done at
 once after ready, `deaf` ignores TERM and INT, `child` leaves a grandchild that called setsid and ignores TERM,
+`reports` writes progress.json once,
 `eats` takes memory until it is stopped, `exit=N` ends with that code when stopped, `slow=S` takes S seconds to stop.
 """
 
@@ -59,6 +60,10 @@ def main() -> int:
     if "mute" not in settings:
         ready.write(json.dumps({"ready": True}) + "\n")
         ready.close()
+    if "reports" in settings:
+        said = {"run": os.environ["EAGLE3_RUN"], "at": time.time(), "in_flight": 0, "engine_state": "healthy"}
+        with open(os.path.join(state, "progress.json"), "w", encoding="utf-8") as file:
+            json.dump(said, file)
     if "ends" in settings:
         return 0
     hoard = []
