@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -45,6 +46,7 @@ class DatasetMemory:
         """What the index holds of this dataset, as long as it is still true."""
         self.judged_on: tuple[int, int | None] | None = None
         self._lazy: Contents | None = None
+        self._unpacking = threading.RLock()
         self._grew_at: dict[str, tuple[float, float]] = {}
 
     def look(self, now_s: float) -> DatasetScan:
@@ -199,10 +201,11 @@ class DatasetMemory:
     # ---- the ids
 
     def _contents(self) -> Contents:
-        if self.packed is not None:
-            if self._lazy is None:
-                self._lazy = Contents(self.unpack)
-            return self._lazy
+        with self._unpacking:
+            if self.packed is not None:
+                if self._lazy is None:
+                    self._lazy = Contents(self.unpack)
+                return self._lazy
         contents = Contents()
         self._fill(contents)
         return contents
@@ -218,17 +221,18 @@ class DatasetMemory:
         )
 
     def unpack(self) -> None:
-        """Bring in what still lies packed in the index."""
-        packed, self.packed, self.packed_state = self.packed, None, None
-        if packed is None:
-            return
-        try:
-            packed()
-        except BAD_PACK:
-            self._start_over()
-        if self._lazy is not None:
-            self._fill(self._lazy)
-            self._lazy = None
+        """Bring in what still lies packed in the index. A scan's reader may ask for it from another thread."""
+        with self._unpacking:
+            if self.packed is None:
+                return
+            try:
+                self.packed()
+            except BAD_PACK:
+                self._start_over()
+            self.packed = self.packed_state = None
+            if self._lazy is not None:
+                self._fill(self._lazy)
+                self._lazy = None
 
     def _start_over(self) -> None:
         """What the index had cannot be unpacked: the next look reads everything again."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from remote.layout import RESPONSES
 from remote.packing import COLUMNS, pack, unpack
 from remote.records import Rules
-from remote.scan import Scanner, scan_root
+from remote.scan import RootScan, Scanner, scan_root
 from tests.support.scan_events import comparable
 from tests.support.tree import EOS_ID, line, make_tree, prompt, response, write_lines
 
@@ -75,6 +77,28 @@ def test_an_unfinished_line_is_seen_after_a_start(index: Path, tail: bytes) -> N
     with open(path, "ab") as file:
         file.write(b"\n")
     assert comparable(second.poll()) == comparable(scan_root(index.parent / "root", RULES))
+
+
+def test_ids_may_be_asked_for_from_several_threads_while_the_scan_goes_on(index: Path) -> None:
+    root = index.parent / "root"
+    for turn in range(15):
+        scanner = _start(index)
+        scan = scanner.poll()
+        expected = {dataset.folder: dataset.answered for dataset in scan.datasets}
+        together = threading.Barrier(4)
+
+        def ask(scan: RootScan = scan, together: threading.Barrier = together) -> dict[str, int]:
+            together.wait(30)
+            return {dataset.folder: len(dataset.answered_ids()) for dataset in scan.datasets}
+
+        with ThreadPoolExecutor(3) as pool:
+            asked = [pool.submit(ask) for _ in range(3)]
+            with open(root / B3 / RESPONSES, "ab") as file:
+                file.write(line(response(f"orphan {turn}", 3)))
+            together.wait(30)
+            after = scanner.poll()
+            assert all(one.result(30) == expected for one in asked)
+        assert comparable(after) == comparable(scan_root(root, RULES))
 
 
 def test_other_rules_are_another_key(index: Path) -> None:
