@@ -112,7 +112,11 @@ class Run:
         self._limits = Limits(options.max_new_tokens, prepared.model.context_length)
         self._works = {
             plan.folder: Work(
-                plan, make_source(layout, prepared, plan.folder, self._tombstones), Recent(now), plan.answered
+                plan,
+                make_source(layout, prepared, plan.folder, self._tombstones),
+                Recent(now),
+                plan.answered,
+                closed=not plan.works,
             )
             for plan in prepared.working
         }
@@ -185,7 +189,7 @@ class Run:
         parts = {"gate": self._gate.keep(), "ticks": self._tick_for_ever(), "model": self._watch_model()}
         background = [loop.create_task(self._guarded(part), name=name) for name, part in parts.items()]
         try:
-            await self._generate()
+            await self._guarded(self._generate())
             await self._finish_jobs()
             if self._error is None:
                 self._asking.set_aside(self._blame.release())
@@ -195,7 +199,7 @@ class Run:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
             await self._tokenizing.stop()
-            await self._writer.close()
+            await self._guarded(self._writer.close())
             await self._client.close()
             self._inflight.close()
             self._stop.deaf()
@@ -260,11 +264,24 @@ class Run:
             folder = self._admission.next(now)
             if folder is None:
                 return
-            prompt = self._works[folder].source.next()
+            try:
+                prompt = self._works[folder].source.next()
+            except OperatorError as error:
+                self._stop_dataset(folder, error)
+                continue
             if prompt is None:
                 self._admission.tracks[folder].left = 0
             else:
                 self._start(Job(folder, prompt, CRASHES))
+
+    def _stop_dataset(self, folder: str, error: OperatorError) -> None:
+        """A file of one dataset is wrong: that one gets no further prompt, the others go on."""
+        work = self._works[folder]
+        self._admission.tracks[folder].left = 0
+        work.suspects.clear()
+        if not work.trouble:
+            work.trouble = str(error)
+            self._log.say(f"stopped: {error}", folder)
 
     def _start(self, job: Job) -> None:
         work = self._works[job.folder]
@@ -280,9 +297,18 @@ class Run:
         try:
             await self._asking.ask(job)
         except OperatorError as error:
-            self._fail(error)
+            if error.exit_code == ExitCode.FAILED:
+                self._stop_dataset(job.folder, error)
+            else:
+                self._fail(error)
         except OSError as error:
             self._fail(disk_error(error))
+        except Exception as error:
+            # A fault of ours: a task that ends silently would look like a prompt that is never answered.
+            told = f"{type(error).__name__}: {clean(error, 300)}"
+            self._fail(
+                OperatorError("internal", f"the generator failed unexpectedly ({told})", "restart it, and report this")
+            )
         finally:
             del self._jobs[job.name]
             self._wake.set()
@@ -299,7 +325,7 @@ class Run:
             return
         work.closed = True
         self._log.say(end_line(track, work, stopped=False), folder)
-        if work.plan.tokenization in ("rebuild", "after-inference"):
+        if work.plan.rebuilds or (work.kept and self._options.retokenize != "never"):
             self._tokenizing.add(folder)
 
     def _ask_alone(self, work: Work, suspect: Prompt) -> None:
@@ -460,9 +486,14 @@ class Run:
             code = ExitCode.STOPPED
         elif self._tokenizing.failed:
             code = self._tokenizing.worst
-        self._tell()
+        elif any(work.trouble for work in self._works.values()):
+            code = ExitCode.FAILED
         self._telling.end(stopped=self._stop.asked or self._error is not None)
-        runs.record_end(self._layout, self._settings.run_id, int(code), runs.sizes(self._layout, list(self._works)))
+        try:
+            self._tell()
+            runs.record_end(self._layout, self._settings.run_id, int(code), runs.sizes(self._layout, list(self._works)))
+        except OSError as error:
+            self._error = self._error or disk_error(error)
         if self._error is not None:
             raise self._error
         return code

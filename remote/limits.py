@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 _REFUSED_AT = 1
 """SGLang refuses a prompt and a limit that together reach its context (seen on 0.5.9), not only what exceeds it."""
 

@@ -53,8 +53,9 @@ class Prepared:
 
     @property
     def working(self) -> list[DatasetPlan]:
-        """The datasets that answers are generated for, B1 to B8."""
-        return [plan for plan in self.plan.datasets if plan.works]
+        """The datasets that answers are generated for, B1 to B8; those with a met budget stand by, for it may be raised
+        while the run lasts."""
+        return [plan for plan in self.plan.datasets if plan.works or (plan.reason == "budget-met" and _room(plan))]
 
 
 def prepare(layout: Layout, settings: RunSettings) -> Prepared:
@@ -96,10 +97,15 @@ def _refuse_unfit(look: Look) -> None:
             raise OperatorError(found.check, found.detail, found.remedy, code)
 
 
+def _room(plan: DatasetPlan) -> int:
+    """How many prompts may still be answered, whatever the budget says."""
+    return plan.prompts_left if plan.cap is None else max(0, min(plan.prompts_left, plan.cap - plan.answered))
+
+
 def make_track(prepared: Prepared, plan: DatasetPlan) -> Track:
     """A dataset as admission begins with it, with the lengths of its own records."""
     lengths = Lengths(prepared.options.max_new_tokens, prepared.scans[plan.folder].answer_lengths())
-    return Track(plan.folder, plan.budget, plan.existing_tokens, plan.may_answer, lengths)
+    return Track(plan.folder, plan.budget, plan.existing_tokens, _room(plan), lengths)
 
 
 def make_source(layout: Layout, prepared: Prepared, folder: str, tombstones: Tombstones) -> PromptSource:

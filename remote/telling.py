@@ -62,7 +62,6 @@ class Telling:
             "answers": sum(work.kept for work in self._works.values()),
             "rate_tokens_s": sum(known) if known else None,
             "request_tokens_s": self._admission.speed_tokens_s,
-            "answers": sum(work.kept for work in self._works.values()),
             "retries": counters.retries,
             "errors": dict(counters.errors),
             "stripped": counters.stripped,
@@ -141,9 +140,11 @@ def _dataset_line(track: Track, answered: int, rate_tokens_s: float | None) -> s
 def end_line(track: Track, work: Work, stopped: bool) -> str:
     """What one dataset came to, and what fell short and why."""
     parts = [f"{figures.tokens(track.tokens)} tokens, {figures.plural(work.kept, 'new answer')}"]
+    if work.trouble:
+        parts.append(f"stopped: {work.trouble}")
     short = max(0, track.budget - track.tokens)
     if short:
-        why = "when the run ended" if stopped else "no prompt is left"
+        why = "when the run ended" if stopped or work.trouble else "no prompt is left"
         parts.append(f"{figures.tokens(short)} short of its budget: {why}")
     elif track.budget:
         parts.append(f"budget of {figures.tokens(track.budget)} met")

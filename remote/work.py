@@ -29,6 +29,8 @@ class Work:
     last_answer_at: float | None = None
     begun: bool = False
     closed: bool = False
+    trouble: str = ""
+    """What stopped this dataset, and not the run."""
 
 
 @dataclass(eq=False)

@@ -201,11 +201,27 @@ def test_control_changes_a_running_generator(tmp_path: Path, engine: StandIn) ->
     assert (
         "paused by ann" in ran.log
         and "resumed by ann" in ran.log
-        and "budget changed to 2000,B5=3000 by ann" in ran.log
+        and "budget changed to 2k,B5=3k by ann" in ran.log
     )
     assert engine.seen()["requests"] > paused_at[0]
     assert len(answered_once(root, B4)) < 60
     assert 3_000 <= tokens(root, B5) < 5_000
+
+
+def test_a_raised_budget_reaches_a_dataset_that_had_met_its_own(tmp_path: Path, engine: StandIn) -> None:
+    root = make_root(tmp_path, {B4: 60, B5: 60})
+    run_here(make_options(root, engine.url, budget=1_000, datasets=("B4",)), run_id="first")
+    had = len(answered_once(root, B4))
+
+    def raise_it() -> None:
+        wait_until("answers", lambda: len(records(root, B5)) >= 3)
+        assert len(records(root, B4)) == had, "nothing is done beyond the budget"
+        write_control(Layout(root), token_budget=Budget(3_000), run="second")
+
+    with meanwhile(raise_it):
+        ran = run_here(make_options(root, engine.url, budget=Budget(1_000, {"B5": 5_000})), run_id="second")
+    assert ran.code == ExitCode.DONE, ran.log
+    assert tokens(root, B4) >= 3_000 and tokens(root, B5) >= 3_000
 
 
 def test_a_damaged_control_file_changes_nothing(tmp_path: Path, engine: StandIn) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from remote.exitcodes import ExitCode
 from remote.options import Budget
-from tests.support.engine import stand_in
+from tests.support.engine import stand_in, wait_until
 from tests.support.generating import (
     answered_once,
     make_options,
     make_root,
+    meanwhile,
     progress,
     records,
     run_here,
@@ -53,6 +54,20 @@ def test_a_second_run_answers_what_is_left_and_nothing_twice(tmp_path: Path) -> 
     assert ran.code == ExitCode.DONE
     assert len(answered_once(root, B4)) == 60
     assert (root / B4 / "raw_responses.jsonl").read_bytes().startswith(before)
+
+
+def test_a_prompts_file_that_becomes_unreadable_stops_its_dataset_alone(tmp_path: Path) -> None:
+    root = make_root(tmp_path, {B4: 400, B5: 30})
+    prompts = root / B4 / "prompts.jsonl"
+
+    def spoil() -> None:
+        wait_until("answers", lambda: len(records(root, B4)) >= 5)
+        prompts.write_bytes(b"")
+
+    with stand_in(request_tokens_s=1_000) as engine, meanwhile(spoil):
+        ran = run_here(make_options(root, engine.url, shuffle=3))
+    assert ran.code == ExitCode.FAILED and "B4 stopped:" in ran.log
+    assert len(answered_once(root, B5)) == 30 and 5 <= len(answered_once(root, B4)) < 400
 
 
 def test_a_shuffled_run_keeps_its_order_when_resumed(tmp_path: Path) -> None:
@@ -134,6 +149,8 @@ def test_progress_is_whole_at_the_end(tmp_path: Path) -> None:
     with stand_in() as engine:
         run_here(make_options(root, engine.url), run_id="r1")
     told = progress(root)
-    assert told["run"] == "r1" and told["in_flight"] == 0 and told["answers"] == 20 and told["engine_state"] == "healthy"
+    assert (
+        told["run"] == "r1" and told["in_flight"] == 0 and told["answers"] == 20 and told["engine_state"] == "healthy"
+    )
     row = told["datasets"][B4]
     assert row["answered"] == 20 and row["tokens"] == tokens(root, B4) and row["finished"]
