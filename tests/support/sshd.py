@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -110,8 +110,9 @@ class Server:
             parent = wanted.pop()
             for child in children(parent):
                 wanted.append(child)
-                if Path(f"/proc/{child}/comm").read_text().strip().startswith(("sshd", "dropbear")):
-                    found.append(child)
+                with suppress(OSError):  # it may end meanwhile
+                    if Path(f"/proc/{child}/comm").read_text().startswith(("sshd", "dropbear")):
+                        found.append(child)
         return found
 
     def stop(self) -> None:
@@ -167,6 +168,8 @@ def sshd(
     keys = folder / f"authorized-{port}"
     shutil.copy(key.with_suffix(".pub"), keys)
     keys.chmod(0o644)
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
     config = folder / f"sshd_config-{port}"
     text = [
         *lines,
@@ -180,9 +183,10 @@ def sshd(
         "KbdInteractiveAuthentication no",
         f"PidFile {folder}/pid-{port}",
         "PrintMotd no",
-        # What root's sessions keep lies in the test's folder; throwaway users cannot write there and use their homes.
-        f"SetEnv XDG_CACHE_HOME={folder}/cache",
         "PerSourcePenalties no" if _knows_penalties(program) else "",
+        # No start-up file, cache or key of whoever runs the tests is read or written; the throwaway users have homes.
+        f"Match User {getpass.getuser()}",
+        f"SetEnv HOME={home}",
     ]
     config.write_text("\n".join(text) + "\n")
     log = folder / f"log-{port}"
