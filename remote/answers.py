@@ -165,21 +165,23 @@ class AnswerWriter:
     def _write_group(self, folder: str, jobs: list[_Job]) -> None:
         try:
             answers, records, repairs = self._open(folder)
-        except OperatorError as error:
             for job in jobs:
-                job.finish(error, [])
-            return
-        except Exception as error:  # a fault of ours must not leave the tasks waiting for ever
-            for job in jobs:
-                job.finish(OperatorError("answers", f"the answers of {clean(folder)} cannot be opened: {error!r}"), [])
-            return
-        left = [job for job in jobs if job.record]
-        for job in jobs:
-            if not job.record:
+                if not job.record:
+                    job.finish(None, repairs)
+            left = self._append(answers, [job for job in jobs if job.record], lambda job: job.answer)
+            for job in self._append(records, left, lambda job: job.record):
                 job.finish(None, repairs)
-        left = self._append(answers, left, lambda job: job.answer)
-        for job in self._append(records, left, lambda job: job.record):
-            job.finish(None, repairs)
+        except OperatorError as error:
+            self._fail(jobs, error)
+        except Exception as error:  # a fault of ours must not leave the tasks waiting for ever
+            told = f"the answers of {clean(folder)} cannot be written: {clean(repr(error))}"
+            self._fail(jobs, OperatorError("answers", told, "report this; what was acknowledged is safe"))
+
+    @staticmethod
+    def _fail(jobs: list[_Job], error: OperatorError) -> None:
+        """Tell those that have not been told anything yet."""
+        for job in jobs:
+            job.finish(error, [])
 
     def _append(self, journal: Journal, jobs: list[_Job], line_of: Callable[[_Job], bytes]) -> list[_Job]:
         """Append a line for each job and make them durable; those that are. The others are told why not."""
