@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-from click_default_group import DefaultGroup
 
+from console.completing import ConsoleGroup, complete_target
 from remote import __version__
 from remote.errors import OperatorError
 from remote.exitcodes import CheckCode, ExitCode
@@ -73,7 +73,7 @@ def _run(module: str, parameters: dict[str, Any]) -> int:
     return int(asyncio.run(work) if asyncio.iscoroutine(work) else work)
 
 
-@click.version_option(__version__, prog_name="eagle3-console")
+@click.version_option(__version__, prog_name=PROGRAM)
 def _group() -> None:
     """Watch, explain, kill and restart EAGLE-3 data generation on a GPU container.
 
@@ -82,8 +82,8 @@ def _group() -> None:
     """
 
 
-cli: click.Group = DefaultGroup(
-    "eagle3-console",
+cli: click.Group = ConsoleGroup(
+    PROGRAM,
     default="open",
     default_if_no_args=True,
     callback=_group,
@@ -105,7 +105,7 @@ def _command(name: str, module: str, *, hidden: bool = False) -> Callable[..., A
         wrapped.__doc__ = function.__doc__
         wrapped.__click_params__ = list(getattr(function, "__click_params__", []))  # type: ignore[attr-defined]
         wrapped = _table_options(wrapped)
-        wrapped = click.argument("target", required=False)(wrapped)
+        wrapped = click.argument("target", required=False, shell_complete=complete_target)(wrapped)
         registered: Callable[..., Any] = cli.command(name, hidden=hidden, epilog=_SHORT_EPILOG)(wrapped)
         return registered
 
@@ -205,7 +205,7 @@ def _report() -> None:
 
 @_command("serve", "serve")
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="address to listen on; others than loopback need --token"
+    "--host", default="127.0.0.1", show_default=True, help="address to listen on; others than loopback need --token-file"
 )
 @click.option("--port", type=click.IntRange(1, 65535), default=8300, show_default=True, help="port to listen on")
 @click.option("--token-file", type=click.Path(dir_okay=False), help="file with the token that a browser must show")

@@ -14,20 +14,8 @@ from remote.exitcodes import ExitCode
 
 def main(settings: Settings, **flags: Any) -> int:
     """Run the screens until the operator leaves; the exit status. Raises OperatorError without a terminal."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
-        raise OperatorError(
-            "no-terminal",
-            "the console needs a terminal on its input and output",
-            "in a pipe use: eagle3-console status TARGET, or watch TARGET",
-            ExitCode.USAGE,
-        )
-    if os.environ.get("TERM", "dumb") in ("", "dumb"):
-        raise OperatorError(
-            "no-terminal",
-            "TERM says that this terminal cannot place text (dumb)",
-            "set TERM, such as TERM=xterm-256color, or use: eagle3-console status TARGET",
-            ExitCode.USAGE,
-        )
+    if not _in_browser():
+        _need_terminal()
     settings = aim(settings)
     from console.app import ConsoleApp, run_app
     from console.desk import Desk
@@ -47,3 +35,25 @@ def main(settings: Settings, **flags: Any) -> int:
 
     app = ConsoleApp(settings.target.name if settings.target else "", settings.options, open_desk)
     return run_app(app)
+
+
+def _in_browser() -> bool:
+    """Whether `serve` started this: then its pipes carry the screen."""
+    return os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")
+
+
+def _need_terminal() -> None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+        raise OperatorError(
+            "no-terminal",
+            "the console needs a terminal on its input and output",
+            "in a pipe use: eagle3-console status TARGET, or watch TARGET",
+            ExitCode.USAGE,
+        )
+    if os.environ.get("TERM", "dumb") in ("", "dumb"):
+        raise OperatorError(
+            "no-terminal",
+            "TERM says that this terminal cannot place text (dumb)",
+            "set TERM, such as TERM=xterm-256color, or use: eagle3-console status TARGET",
+            ExitCode.USAGE,
+        )

@@ -18,6 +18,8 @@ from tests.support.sink import STALL, Sink, sink
 from tests.support.sshd import children
 from tests.support.tree import SMALL_BUDGET, make_tree
 
+INTERRUPT = signal.SIGTERM if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else signal.SIGINT
+"""A shell has its background jobs ignore Ctrl-C, and we honour it."""
 SECRET = "T0PS3CRET"
 UNREADABLE = "unreadable:B4_mixturethoughts"
 
@@ -117,7 +119,7 @@ def test_each_alert_is_told_once_over_failures_lost_links_and_restarts(tmp_path:
         with watching(tmp_path, root, "--notify", **notify) as restarted:
             plain.wait(5)
             wait_until(lambda: restarted.said("engine at"), 10, "it sees what was told before")
-            assert restarted.end(signal.SIGINT) == 0
+            assert restarted.end(INTERRUPT) == 0
         assert told(plain)[4:] == [("raised", UNREADABLE)]
         for line in [*watch.out, *watch.err, *restarted.out, *restarted.err]:
             assert SECRET not in line and "Traceback" not in line and "\x1b" not in line

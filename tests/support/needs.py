@@ -13,6 +13,7 @@ _APT = {
     "dropbear": "dropbear-bin",
     "ip": "iproute2",
     "nft": "nftables",
+    "chromium": "chromium",
 }
 
 
