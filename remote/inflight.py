@@ -27,13 +27,16 @@ def make_rid(run: str, number: int, attempt: int) -> str:
 
 class InflightLog:
     """The log while its run writes it: begun anew, one write a line. Not synced: it outlives a killed process as it is,
-    and an engine does not outlive the machine."""
+    and an engine does not outlive the machine. Ids that could not be aborted at the same address stay noted."""
 
     def __init__(self, layout: Layout, run: str, engine_url: str) -> None:
         """Begin the log of a run. Raises OSError."""
+        left = read_inflight(layout)
         beside = layout.inflight_log.with_name(f".inflight.{os.getpid()}.tmp")
         self._fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._write({"run": run, "engine_url": engine_url, "at": time.time(), "pid": os.getpid()})
+        for rid in left.open_rids if left.engine_url == engine_url else ():
+            self._write({"rid": rid, "left": left.run})
         beside.replace(layout.inflight_log)
 
     def begin(self, rid: str, folder: str, key: str) -> None:
@@ -115,21 +118,31 @@ def _abort_all(url: str, api_key: str | None, rids: Sequence[str], deadline: flo
         if time.monotonic() > deadline:
             return done, "the time for it ran out"
         try:
-            taken = [_abort(base, api_key, rid) for base in bases]
-            if not any(taken) and bases == [url]:
+            taken = _abort(bases, api_key, rid)
+            if not taken and bases == [url]:
                 bases = worker_urls(url, api_key)
                 if not bases:
                     return done, "the address answers, but knows no /abort_request and names no workers"
-                taken = [_abort(base, api_key, rid) for base in bases]
+                taken = _abort(bases, api_key, rid)
         except HttpError as error:
             return done, str(error)
-        if any(taken):
+        if taken:
             done.append(rid)
     return done, ""
 
 
-def _abort(base: str, api_key: str | None, rid: str) -> bool:
-    return Http(base, api_key, _ABORT_S).post("/abort_request", {"rid": rid}).status == 200
+def _abort(bases: Sequence[str], api_key: str | None, rid: str) -> bool:
+    """Whether one of these addresses took the abort. Raises HttpError when none of them answers."""
+    silent: HttpError | None = None
+    statuses: list[int] = []
+    for base in bases:
+        try:
+            statuses.append(Http(base, api_key, _ABORT_S).post("/abort_request", {"rid": rid}).status)
+        except HttpError as error:
+            silent = error
+    if silent is not None and not statuses:
+        raise silent
+    return 200 in statuses
 
 
 def worker_urls(url: str, api_key: str | None, limit_s: float = _ABORT_S) -> list[str]:

@@ -198,11 +198,7 @@ def test_control_changes_a_running_generator(tmp_path: Path, engine: StandIn) ->
     with meanwhile(steer):
         ran = run_here(make_options(root, engine.url, budget=1_000_000), run_id="steered")
     assert ran.code == ExitCode.DONE, ran.log
-    assert (
-        "paused by ann" in ran.log
-        and "resumed by ann" in ran.log
-        and "budget changed to 2k,B5=3k by ann" in ran.log
-    )
+    assert "paused by ann" in ran.log and "resumed by ann" in ran.log and "budget changed to 2k,B5=3k by ann" in ran.log
     assert engine.seen()["requests"] > paused_at[0]
     assert len(answered_once(root, B4)) < 60
     assert 3_000 <= tokens(root, B5) < 5_000
