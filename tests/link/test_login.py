@@ -205,7 +205,7 @@ async def test_a_passphrase_that_worked_is_not_asked_for_again(folder: Path, tmp
             await pipe.close()
         assert asked == [str(locked)] * 2
         # The key got another passphrase meanwhile: the remembered one is tried, and then a person is asked.
-        tool("ssh-keygen", "-q", "-p", "-P", "open sesame", "-N", "another one", "-f", str(locked))
+        tool("ssh-keygen", "-q", "-p", "-a", "1", "-P", "open sesame", "-N", "another one", "-f", str(locked))
         answers.append("another one")
         pipe = await connector()
         await pipe.close()

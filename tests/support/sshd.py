@@ -37,7 +37,8 @@ def tool(*words: str) -> str:
 
 def keygen(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
     """Make a key pair and return the private half's path."""
-    tool("ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", path.name, "-f", str(path))
+    # One round of key derivation: a passphrase here is to be asked for, not to withstand anybody.
+    tool("ssh-keygen", "-q", "-t", kind, "-a", "1", "-N", passphrase, "-C", path.name, "-f", str(path))
     return path
 
 

@@ -12,7 +12,7 @@ from io import BytesIO
 from pathlib import Path
 
 import remote
-from console.ship import package
+from console.ship import Package, pack
 from remote import release
 
 REPO = Path(remote.__file__).parent.parent
@@ -26,8 +26,13 @@ def version_of(*words: str) -> str:
     return str(json.loads(done.stdout)["release"])
 
 
+def fresh() -> Package:
+    """The package as the sources are now; the console's own is built once."""
+    return pack(release.build_archive(Path(remote.__file__).parent))
+
+
 def test_checkout_and_zip_and_console_agree(tmp_path: Path) -> None:
-    shipped = package()
+    shipped = fresh()
     stored = tmp_path / shipped.name
     stored.write_bytes(shipped.data)
     ours = release.release_of(release.build_archive(Path(remote.__file__).parent))
@@ -53,8 +58,9 @@ def test_the_zip_does_not_depend_on_times_or_order(tmp_path: Path) -> None:
 
 
 def test_a_launched_process_gets_a_zip_that_stays(tmp_path: Path) -> None:
+    shipped = fresh()
     made = release.durable_archive(tmp_path / "program")
-    assert made.parent == tmp_path / "program" and made.name == release.archive_name(package().release)
+    assert made.parent == tmp_path / "program" and made.name == shipped.name
     code = (
         "import os, sys\nfrom pathlib import Path\n"
         "fd = os.memfd_create('x', 0)\nos.write(fd, Path(sys.argv[1]).read_bytes())\n"
@@ -86,5 +92,5 @@ def test_a_launched_process_gets_a_zip_that_stays(tmp_path: Path) -> None:
     )
     assert Path(again.stdout.strip()) == tmp_path / "run" / made.name
     said, kept = done.stdout.split()
-    assert said == package().release and Path(kept).read_bytes() == made.read_bytes()
-    assert version_of(sys.executable, "-I", "-B", kept) == package().release
+    assert said == shipped.release and Path(kept).read_bytes() == made.read_bytes()
+    assert version_of(sys.executable, "-I", "-B", kept) == shipped.release
