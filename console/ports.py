@@ -154,8 +154,20 @@ class Targets(Protocol):
         """Pin the key that the container showed, after an explicit yes, and connect again."""
         ...
 
+    async def begin(self, text: str) -> str:
+        """Open a target that is not saved yet, to see whether it can be reached; returns its name. Raises OperatorError."""
+        ...
+
+    async def keep(self, name: str) -> None:
+        """Save the profile of a target that was begun. Raises OperatorError."""
+        ...
+
+    async def drop(self, name: str) -> None:
+        """Forget a target that was begun and not kept."""
+        ...
+
     async def add(self, text: str) -> str:
-        """Save a profile made of a pasted address or ssh command; returns its name. Raises OperatorError."""
+        """Save a profile made of a pasted address or ssh command, unseen; returns its name. Raises OperatorError."""
         ...
 
     async def close(self) -> None:

@@ -20,13 +20,13 @@ class Width(StrEnum):
     """How much room there is; the class names are those of the screen's breakpoints."""
 
     NARROW = "narrow"
-    """Below 76 columns: the essentials."""
+    """Below 79 columns: the essentials."""
     COMPACT = "compact"
     WIDE = "wide"
     """From 118 columns on: everything."""
 
 
-NARROW_BELOW = 76
+NARROW_BELOW = 79
 WIDE_FROM = 118
 
 

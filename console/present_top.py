@@ -7,7 +7,7 @@ from rich.text import Text
 
 from console import text
 from console.present_engine import gpu_summary, health_words
-from console.present_table import Width
+from console.present_table import NARROW_BELOW, Width
 from console.view import Alert, Level, LinkState, View
 from widgets.tones import ACT, DIM, GOOD, LOOK, NOTE, STRONG
 
@@ -178,16 +178,19 @@ def _all_well(view: View) -> Text:
     return Text(f"✓ no alerts ({seen} seen)" if seen else "✓ no alerts", GOOD)
 
 
-def _alert_head(alert: Alert, view: View) -> Text:
+def _alert_head(alert: Alert, view: View, columns: int) -> Text:
     out = Text(no_wrap=True)
     mark = "▲" if alert.level is not Level.NOTE else "·"
     out.append(f"{mark} {alert.level.value.upper()} ", LEVEL_TONES[alert.level])
-    return out.append(f"{text.moment(alert.since, view.container_now)}  ", DIM)
+    since = text.moment(alert.since, view.container_now)
+    if columns < NARROW_BELOW:
+        since = text.age(view.age_s(alert.since))
+    return out.append(f"{since}  ", DIM)
 
 
 def alert_line(alert: Alert, view: View, columns: int) -> Text:
     """`▲ CRITICAL 03:01  sentence …   d`: one line, the key at its end."""
-    out = _alert_head(alert, view)
+    out = _alert_head(alert, view, columns)
     hint = alert.press
     room = max(10, columns - 2 - out.cell_len - (cell_len(hint) + 2 if hint else 0))
     sentence = Text(alert.sentence)
@@ -201,7 +204,7 @@ def alert_line(alert: Alert, view: View, columns: int) -> Text:
 
 def alert_block(alert: Alert, view: View, columns: int) -> list[Text]:
     """An alert in full: its sentence wrapped, and on the last line the key and what it does."""
-    head = _alert_head(alert, view)
+    head = _alert_head(alert, view, columns)
     first, *more = text.wrap(alert.sentence, max(20, columns - 2 - head.cell_len))
     # Where lines are short, what follows begins at the left, or there would be more lines than words.
     indent = head.cell_len if columns >= ROOMY else 2

@@ -50,6 +50,7 @@ class AlertsScreen(ConsoleScreen):
         columns = self._columns()
         rows = [_alert_row(alert, view) for alert in _sorted(view)]
         table.show(columns, rows, not view.link.fresh)
+        table.display = bool(rows)
         table.styles.height = min(len(rows) + 1, max(3, self.app.size.height // 2))
         self._show_chosen(view)
         audit = self.query_one("#audit", Block)

@@ -66,8 +66,9 @@ class MainScreen(ConsoleScreen):
     def show(self, view: View) -> None:
         waiting = view.snapshot is None or view.link.state is LinkState.CHANGED_KEY
         self.set_class(waiting, "-waiting")
+        page = self.query_one("#waiting", Paragraph)
+        page.say(Text("\n").join(waiting_lines(view)) if waiting else Text(""))
         if waiting:
-            self.query_one("#waiting", Paragraph).show(waiting_lines(view))
             return
         columns, lines = self.app.size
         snapshot = view.snapshot

@@ -233,7 +233,7 @@ async def test_a_budget_is_shown_then_used_here_or_applied_there() -> None:
         await press(pilot, "b", "2", "0", "M", "enter", "y")
         await until(pilot, lambda: not isinstance(app.screen, BudgetDialog))
         assert controller.asked[-1][0] == "control"
-        assert controller.asked[-1][1]["token_budget"] == "20000000"
+        assert controller.asked[-1][1]["token_budget"] == "20M"
 
 
 @pytest.mark.parametrize("typed", ["x", "-1", "5MM", "B1=", "10M,5M"])

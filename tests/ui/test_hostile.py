@@ -10,6 +10,8 @@ from rich.cells import cell_len
 from tests.support.recorded import desk_of, snapshot_json, view_of
 from tests.ui.driving import press, running, screen_lines, screen_text
 from tests.ui.hostile import LONG, NASTY, poisoned
+from tests.ui.scenes import settle
+from widgets.keyed_table import KeyedTable
 
 WAYS = {
     "main": (),
@@ -51,8 +53,8 @@ def hostile_desk(text: str):
 @pytest.mark.parametrize("size", [(120, 36), (45, 20)])
 async def test_nothing_raw_is_drawn_anywhere(size: tuple[int, int]) -> None:
     seen = ""
-    for way in WAYS.values():
-        async with running(desk=hostile_desk(NASTY), size=size) as (app, pilot, _):
+    async with running(desk=hostile_desk(NASTY), size=size) as (app, pilot, _):
+        for way in WAYS.values():
             await press(pilot, *way)
             lines = screen_lines(app)
             assert len(lines) == size[1]
@@ -62,6 +64,10 @@ async def test_nothing_raw_is_drawn_anywhere(size: tuple[int, int]) -> None:
                 assert not bad, (way, bad)
                 assert not set(line) & set("\u202e\u2066\u200d")
             seen += screen_text(app)
+            while len(app.screen_stack) > 1:
+                app.screen.dismiss()
+                await settle(pilot)
+            app.screen.query_one(KeyedTable).point_at("B1_glaive")
     assert "owned" in seen
     assert "[/foo]" in seen
 

@@ -43,9 +43,9 @@ async def resize(pilot: Pilot[int], width: int, height: int) -> None:
 
 
 async def test_a_storm_of_sizes_on_every_screen() -> None:
-    sizes = [(20, 5), (1, 1), (200, 60), (23, 7), (24, 8), (60, 15), (10, 40), (119, 9), (80, 24)]
+    sizes = [(1, 1), (200, 60), (23, 7), (60, 15), (119, 9), (80, 24)]
     async with running("running") as (app, pilot, _):
-        for way in ((), ("d",), ("l",), ("e",), ("a",), ("s",), ("question_mark",), ("enter",), ("K",)):
+        for way in ((), ("d",), ("l",), ("e",), ("a",), ("enter",), ("K",)):
             await press(pilot, *way)
             for width, height in sizes:
                 await resize(pilot, width, height)
