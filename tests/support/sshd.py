@@ -232,7 +232,7 @@ def throwaway_user(shell: str, files: dict[str, str] | None = None, home: Path |
         yield User(name, place)
     finally:
         _end_processes_of(name)
-        subprocess.run(["userdel", name], check=False, capture_output=True)
+        subprocess.run(["userdel", "-f", name], check=False, capture_output=True)
         shutil.rmtree(base, ignore_errors=True)
 
 
@@ -245,5 +245,7 @@ def _end_processes_of(name: str) -> None:
             try:
                 if entry.stat().st_uid == uid:
                     os.kill(int(entry.name), signal.SIGKILL)
+                    # userdel refuses while one of them is still there.
+                    wait_until_gone(int(entry.name))
             except (FileNotFoundError, ProcessLookupError):
                 continue
