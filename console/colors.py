@@ -56,7 +56,10 @@ class FewColors(LineFilter):
     @lru_cache(1024)  # noqa: B019  the app keeps one filter for its life
     def _style(self, style: Style) -> Style:
         color = style.color
-        if color is None or color.triplet is None:
+        if style.reverse:
+            # In reverse video the colours of words would become coloured boxes.
+            kept = RichColor.default()
+        elif color is None or color.triplet is None:
             kept = color if color is not None and color.number is not None else RichColor.default()
         else:
             number = self._numbers.get(tuple(color.triplet))

@@ -43,6 +43,16 @@ class TwoTargets:
     async def trust(self, controller: ControllerLike) -> None:
         self.trusted.append(controller)
 
+    async def begin(self, text: str) -> str:
+        self.opened.add("gpu-08")
+        return "gpu-08"
+
+    async def keep(self, name: str) -> None:
+        self.added.append(name)
+
+    async def drop(self, name: str) -> None:
+        self.opened.discard(name)
+
     async def add(self, text: str) -> str:
         self.added.append(text)
         return "gpu-08"
