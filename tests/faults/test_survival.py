@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
+from remote import procfs
 from remote.identity import alive, identify
 from remote.layout import Layout
-from remote.lock import is_held
 from remote.members import find_members
 from remote.runfile import read_run
 from remote.status import generator_status
@@ -58,8 +58,9 @@ def judge(layout: Layout, acknowledged: bool) -> bool:
     def settled() -> bool:
         if generator_status(layout).verdict == "running":
             return True
-        # The lock is inherited from its first holder on: free means that nobody is on the way any more.
-        return is_held(layout) is False
+        # Its command line names the root in every one of its processes: a launcher that has not even taken
+        # the lock yet, or a supervisor whose generator is not ready, are still on the way.
+        return not any(str(layout.root) in " ".join(procfs.read_argv(pid)) for pid in procfs.pids())
 
     until(settled)
     status = generator_status(layout)
