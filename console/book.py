@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from console.connecting import AskSecret, Connector
 from console.controller import Controller
@@ -30,6 +31,7 @@ class TargetBook:
         self._connectors: dict[str, Connector] = {}
         self._controllers: dict[str, Controller] = {}
         self._names = list(settings.profiles)
+        self._trials: set[str] = set()
         self._current = ""
         if settings.target is not None:
             self._current = settings.target.name
@@ -44,7 +46,7 @@ class TargetBook:
 
     def rows(self) -> tuple[TargetRow, ...]:
         """All targets, in the order of the settings."""
-        return tuple(self._row(name) for name in self._names)
+        return tuple(self._row(name) for name in self._names if name not in self._trials)
 
     def _row(self, name: str) -> TargetRow:
         settings = self._settings_of(name)
@@ -96,14 +98,42 @@ class TargetBook:
         self._connectors[name].accept_key()
         controller.reconnect_now()
 
-    async def add(self, text: str) -> str:
-        """Save a profile made of a pasted address or ssh command; returns its name. Raises OperatorError."""
+    async def begin(self, text: str) -> str:
+        """Open a target that is not saved yet, to see whether it can be reached; returns its name. Raises OperatorError."""
         target = parse_target(text, ())
-        any_settings = next(iter(self._settings.values()), None) or load_settings(None, {})
         name = free_name(target, dict.fromkeys(self._names))
-        save_profile(any_settings.path, name, target)
-        self._config = str(any_settings.path)
+        flags = {"config": self._config} if self._config else {}
+        self._settings[name] = replace(load_settings("local", flags), target=replace(target, name=name))
         self._names.append(name)
+        self._trials.add(name)
+        await self.open(name)
+        return name
+
+    async def keep(self, name: str) -> None:
+        """Save the profile of a target that was begun. Raises OperatorError."""
+        settings = self.settings(name)
+        assert settings.target is not None
+        save_profile(settings.path, name, settings.target)
+        self._config = str(settings.path)
+        self._trials.discard(name)
+
+    async def drop(self, name: str) -> None:
+        """Forget a target that was begun and not kept."""
+        if name in self._trials:
+            self._trials.discard(name)
+            self._names.remove(name)
+            del self._settings[name]
+            del self._connectors[name]
+            await self._controllers.pop(name).close()
+
+    async def add(self, text: str) -> str:
+        """Save a profile made of a pasted address or ssh command, unseen; returns its name. Raises OperatorError."""
+        name = await self.begin(text)
+        try:
+            await self.keep(name)
+        except OperatorError:
+            await self.drop(name)
+            raise
         return name
 
     async def close(self) -> None:

@@ -25,8 +25,12 @@ def main(settings: Settings, **flags: Any) -> int:
         from console.actions import Actions
         from console.book import TargetBook
         from console.opening import opening_desk
+        from console.screens.secret import ask_secret
 
-        book = TargetBook(settings)
+        async def ask(kind: str, what: str) -> str | None:
+            return await ask_secret(app, kind, what)
+
+        book = TargetBook(settings, ask)
         desk = opening_desk(book.current, settings.options, 0.0)
         desk.operations, desk.targets = Actions(settings.api_key), book
         if book.current:
