@@ -22,7 +22,7 @@ console: setup
 	@$(BIN)/eagle3-console $(TARGET)
 
 test: setup
-	@$(BIN)/python -m pytest -m 'not soak and not realengine' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not soak and not realengine' $(PYTEST_ARGS)
 
 check: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
