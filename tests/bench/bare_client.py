@@ -34,3 +34,4 @@ class BareClient:
         """Close every connection."""
         for _, writer in self._idle:
             writer.close()
+        self._idle.clear()
