@@ -15,6 +15,7 @@ from console.styled import Span, TraceLine
 from remote.errors import OperatorError
 from remote.text import clean
 
+VERSION = 1
 ACTIONS = ("restart", "launch")
 WORKS = frozenset({"resume", "start"})
 FINISHED = frozenset({"budget-met", "samples-met", "exhausted"})
@@ -69,8 +70,9 @@ class Report:
         return all(row.verdict not in ("short", "unexpected") for row in self.datasets)
 
     def to_json(self) -> dict[str, Any]:
-        """`report --json`."""
+        """`report --json`; docs/json.md is the reference."""
         return {
+            "version": VERSION,
             "at": self.at,
             "who": self.who,
             "action": self.action,

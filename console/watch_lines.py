@@ -12,6 +12,8 @@ from console.model import Dataset, Snapshot
 from console.status_json import alert_json, dataset_json, link_json
 from console.view import LinkState, View
 
+VERSION = 1
+"""Of a line of `watch --json`; docs/json.md is the reference."""
 PROGRESS_EVERY_S = 60.0
 _EVENT_WORDS = {EventKind.RAISED: "begins", EventKind.WORSE: "got worse", EventKind.RECOVERED: "is over"}
 
@@ -26,7 +28,7 @@ class Event:
 
     def to_json(self, at: float) -> dict[str, Any]:
         """The object of one line of `watch --json`; `at` is our own clock."""
-        return {"at": round(at, 3), "event": self.kind, "sentence": self.sentence, **self.values}
+        return {"version": VERSION, "at": round(at, 3), "event": self.kind, "sentence": self.sentence, **self.values}
 
 
 class Watcher:

@@ -15,7 +15,7 @@ from remote.text import clean
 
 
 async def main(settings: Settings, *, as_json: bool, limit: int) -> ExitCode:
-    """Print the last entries, oldest first."""
+    """Print the last entries, the newest at the end; as JSON newest first, as the container keeps them."""
     async with open_session(settings) as controller:
         entries = await controller.call("audit", {"limit": limit})
     if as_json:
@@ -24,7 +24,7 @@ async def main(settings: Settings, *, as_json: bool, limit: int) -> ExitCode:
     if not entries:
         put("nobody has done anything here yet", sys.stdout)
     now = time.time()
-    for entry in entries:
+    for entry in reversed(entries):
         put(_line(entry, now), sys.stdout)
     return ExitCode.DONE
 
