@@ -38,6 +38,7 @@ test-engine: setup
 
 screenshots: setup
 	@$(BIN)/python -m tests.ui.pictures
+	@$(BIN)/python -m tests.link.serve_picture
 
 docs: setup
 	@$(BIN)/python -m console.reference

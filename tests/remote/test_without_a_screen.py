@@ -125,7 +125,7 @@ def test_a_container_that_is_down_is_a_metric_and_not_an_old_file(home: Path) ->
 
 
 def test_plain_text_in_a_pipe(demo: DemoInfo, home: Path) -> None:
-    for command in ("status", "logs"):
+    for command in ("status", "trace"):
         ran = console(command, "demo", home=home, FORCE_COLOR="1", COLORTERM="truecolor")
         assert ran.out and "\x1b" not in ran.out, command
 
