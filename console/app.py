@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from console.ascii_filter import AsciiFilter, wants_ascii
+from console.calling import Caller
 from console.colors import Colors, FewColors, wanted_colors
 from console.crash import crash_text
 from console.desk import Desk
@@ -24,9 +25,6 @@ from console.observed import Observed, observe
 from console.opening import opening_desk
 from console.screens.base import ConsoleScreen
 from console.screens.dialog import Dialog
-from console.screens.first_run import FirstRunScreen
-from console.screens.help import HelpScreen
-from console.screens.hostkey import HostKeyDialog
 from console.screens.main import MainScreen
 from console.terminal import GONE_EXIT_CODE, last_line, last_resort, on_signals, terminal_gone
 from console.themes import DARK, DARK_PALETTE, LIGHT, LIGHT_PALETTE
@@ -82,7 +80,7 @@ class ConsoleApp(App[int]):
         self.desk.ascii_only = self._ascii.enabled
         self._open_desk = open_desk
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._asked_key = ""
+        self._asked_key, self._caller = "", Caller()
         self.ansi_theme_dark, self.ansi_theme_light = DARK_PALETTE, LIGHT_PALETTE
         self.register_theme(DARK)
         self.register_theme(LIGHT)
@@ -127,6 +125,8 @@ class ConsoleApp(App[int]):
         self._asked_key = ""
         self._watch_desk()
         if self.desk.targets is not None and not self.desk.targets.rows():
+            from console.screens.first_run import FirstRunScreen
+
             self.push_screen(FirstRunScreen(self.desk))
 
     def _watch_desk(self) -> None:
@@ -140,12 +140,15 @@ class ConsoleApp(App[int]):
     def on_console_app_viewed(self) -> None:
         """Hand the latest view to the screens; a key that nobody knows yet is asked about."""
         self.desk.observed = observe(self.desk.observed, self.desk.view)
+        self._caller.call(self, self.desk.view)
         for screen in self.screen_stack:
             if isinstance(screen, ConsoleScreen):
                 screen.refresh_view()
         link = self.desk.view.link
         if link.state is LinkState.UNKNOWN_KEY and link.error != self._asked_key and not self._in_dialog():
             self._asked_key = link.error
+            from console.screens.hostkey import HostKeyDialog
+
             self.push_screen(HostKeyDialog(self.desk))
 
     def _in_dialog(self) -> bool:
@@ -200,6 +203,8 @@ class ConsoleApp(App[int]):
 
     def action_help(self) -> None:
         """Help for the screen one is on."""
+        from console.screens.help import HelpScreen
+
         screen = self.screen
         if isinstance(screen, ConsoleScreen) and not isinstance(screen, HelpScreen):
             place = type(screen).__name__.removesuffix("Screen").lower()
