@@ -2,20 +2,24 @@
 
 It starts with Python alone. Looks run in threads of their own (`rounds`), requests too
 (`rpc_server`), updates go out as differences (`publisher`); so nothing that hangs on the
-container, and no request however slow, keeps a ping from being answered. What it launched or was
+container, and no request however slow, keeps a ping from being answered. The methods are a third
+of all imports and are imported once the first snapshot is out. What it launched or was
 told to stop or tokenize goes on without it; everything else it started ends with it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
-from remote import methods_act, methods_look, procfs, protocol
+from remote import procfs, protocol
 from remote.exitcodes import ExitCode
 from remote.options import Options
 from remote.outbox import Outbox
@@ -26,27 +30,11 @@ from remote.session import Session
 
 FLUSH_S = 1.0
 
-LOOKING: dict[str, Callable[[Session, Params], Any]] = {
-    "plan": methods_look.plan,
-    "preflight": methods_look.preflight,
-    "log": methods_look.log,
-    "dataset": methods_look.dataset,
-    "row": methods_look.row,
-    "history": methods_look.history,
-}
-"""Methods that only look, each answered from a thread of its own."""
+LOOKING = ("plan", "preflight", "log", "dataset", "row", "history")
+"""Methods of `methods_look`, which only look; each is answered from a thread of its own."""
 
-CHANGING: dict[str, Callable[[Session, Params], Any]] = {
-    "launch": methods_act.launch,
-    "stop": methods_act.stop,
-    "kill_stray": methods_act.kill_stray,
-    "control": methods_act.control,
-    "retokenize": methods_act.retokenize,
-    "note": methods_act.note,
-    "hold": methods_act.hold,
-    "ack": methods_act.ack,
-}
-"""Methods that change something; `audit` is one of them when it is given an entry to add."""
+CHANGING = ("launch", "stop", "kill_stray", "control", "retokenize", "note", "hold", "ack")
+"""Methods of `methods_act`, which change something; `audit` is one of them when it is given an entry to add."""
 
 GOES_ON = frozenset({"launch", "stop", "retokenize"})
 """Commands of ours that an ending agent leaves to themselves."""
@@ -87,21 +75,24 @@ class Agent:
         self._outbox = Outbox(out_fd, lambda why: self._server.end(f"nothing can be sent: {why}"))
         self._session = Session(lambda: self._publisher.news())
         self._publisher = Publisher(
-            self._outbox, lambda: self._session.rounds.snapshot(), lambda: self._session.rounds.complete()
+            self._outbox,
+            lambda: self._session.rounds.snapshot(),
+            lambda: self._session.rounds.presentable(),
+            after_first=import_methods,
         )
         self._server = RpcServer(
             in_fd,
             self._outbox,
             quick={
-                "ping": self._with_params(methods_look.ping),
+                "ping": lambda params: {"at": time.time()},
                 "hello": self._hello,
                 "options": self._options,
                 "resync": self._resync,
                 "bye": self._bye,
             },
             slow={
-                **{name: self._with_params(method) for name, method in LOOKING.items()},
-                **{name: self._guarded(name, method) for name, method in CHANGING.items()},
+                **{name: self._looking(name) for name in LOOKING},
+                **{name: self._changing(name) for name in CHANGING},
                 "audit": self._audit,
             },
             silence_s=silence_s,
@@ -141,21 +132,35 @@ class Agent:
 
     # -- slow ones --------------------------------------------------------------
 
-    def _with_params(self, method: Callable[[Session, Params], Any]) -> Handler:
-        return lambda params: method(self._session, Params(params))
+    def _looking(self, name: str) -> Handler:
+        return lambda params: _method("methods_look", name)(self._session, Params(params))
 
-    def _guarded(self, name: str, method: Callable[[Session, Params], Any]) -> Handler:
+    def _changing(self, name: str) -> Handler:
         def handler(params: dict[str, Any]) -> Any:
             self._session.refuse_if_read_only(name)
-            return method(self._session, Params(params))
+            return _method("methods_act", name)(self._session, Params(params))
 
         return handler
 
     def _audit(self, params: dict[str, Any]) -> Any:
         if params.get("add") is None:
-            return methods_look.audit_entries(self._session, Params(params))
+            return _method("methods_look", "audit_entries")(self._session, Params(params))
         self._session.refuse_if_read_only("audit")
-        return methods_act.add_entry(self._session, Params(params))
+        return _method("methods_act", "add_entry")(self._session, Params(params))
+
+
+def _method(module: str, name: str) -> Callable[[Session, Params], Any]:
+    """A method, its module imported now if nothing has needed it yet."""
+    found: Callable[[Session, Params], Any] = getattr(importlib.import_module(f"remote.{module}"), name)
+    return found
+
+
+def import_methods() -> None:
+    """Import all methods as soon as the first snapshot is out: whoever tidies a cache folder later takes nothing from us."""
+    for module in ("methods_look", "methods_act"):
+        # An archive that is gone already is told to whoever calls a method.
+        with contextlib.suppress(ImportError, OSError):
+            importlib.import_module(f"remote.{module}")
 
 
 def end_children() -> None:

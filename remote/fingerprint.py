@@ -8,7 +8,6 @@ has imported them, stand apart, and are compared where both sides know them.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -134,6 +133,8 @@ def cheap_fingerprint(options: Options) -> Fingerprint | None:
 
 def installed_versions() -> dict[str, str]:
     """The libraries' versions as installed for this Python, without importing them."""
+    import importlib.metadata  # not at the top: it takes as long as all else the agent needs at its start
+
     found: dict[str, str] = {}
     for name in LIBRARIES:
         try:

@@ -6,7 +6,6 @@ The folder names and file names are the contract of the pipeline: see docs/files
 from __future__ import annotations
 
 import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
     A reader sees the old bytes or the new ones, never a mixture. Raises OSError and leaves
     the old file as it was.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         view = memoryview(data)

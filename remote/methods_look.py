@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from remote import audit, logtail
@@ -166,8 +165,3 @@ def audit_entries(session: Session, params: Params) -> list[dict[str, Any]]:
     if params.flag("plans"):
         return entries
     return [{key: value for key, value in entry.items() if key != "plan"} for entry in entries]
-
-
-def ping(session: Session, params: Params) -> dict[str, Any]:
-    """Whether the agent is there, and its clock."""
-    return {"at": time.time()}

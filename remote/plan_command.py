@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from remote.api_key import read_api_key
 from remote.check import BLOCKER, OK
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
@@ -23,7 +24,6 @@ from remote.planning import make_plan
 from remote.preflight import ask_python, run_preflight
 from remote.probe import probe_engine
 from remote.records import Rules
-from remote.run_settings import read_api_key
 from remote.scan import Scanner
 from remote.surroundings import look_around
 from remote.text import clean

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -250,6 +249,8 @@ def probe_engine(
 
     It takes a second in good health, because /health does, and at most `health_limit_s` or four short probes.
     """
+
+    from concurrent.futures import ThreadPoolExecutor  # the agent has watches instead, and starts sooner without
 
     def quiet(probe: Callable[[str, str | None, float], EngineFacts]) -> EngineFacts:
         try:

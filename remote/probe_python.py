@@ -21,6 +21,7 @@ from typing import Any
 from remote.errors import OperatorError
 from remote.fingerprint import Fingerprint
 from remote.options import Options
+from remote.release import archive_path
 from remote.text import clean
 
 LIMIT_S = 60.0
@@ -73,7 +74,8 @@ class PythonFacts:
 
 def code_path() -> str:
     """What has to stand in `sys.path` for `import remote`: the archive we run from, or the checkout."""
-    return str(Path(__file__).parent.parent)
+    # The archive of sources: another Python could not read bytecode of this one.
+    return str(archive_path() or Path(__file__).parent.parent)
 
 
 def probe_python(python: str, options: Options, limit_s: float = LIMIT_S) -> PythonFacts:

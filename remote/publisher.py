@@ -17,20 +17,29 @@ LEAST_GAP_S = 0.5
 
 TICK_S = 1.0
 FIRST_GRACE_S = 1.0
-"""The first snapshot waits this long for the quick parts, so that a screen does not begin with blanks."""
+"""The first snapshot waits this long for the quick parts at most, so that a screen does not begin with blanks."""
 
 
 class Publisher:
     """Calls `make` for the present snapshot whenever there is news, and sends the difference.
 
+    The first one waits until it is `presentable`; when it is sent, `after_first` runs once in a thread of its own.
+
     Nothing is sent while the pipe is still full of what was sent before: a slow link gets fewer
     and larger steps instead of a growing queue.
     """
 
-    def __init__(self, outbox: Outbox, make: Callable[[], dict[str, Any]], complete: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        make: Callable[[], dict[str, Any]],
+        presentable: Callable[[], bool],
+        after_first: Callable[[], None] = lambda: None,
+    ) -> None:
         self._outbox = outbox
         self._make = make
-        self._complete = complete
+        self._presentable = presentable
+        self._after_first = after_first
         self._news = threading.Event()
         self._whole = True
         self._stopped = False
@@ -62,9 +71,12 @@ class Publisher:
 
     def _run(self) -> None:
         begin_s = time.monotonic()
-        while not self._stopped and not self._complete() and time.monotonic() - begin_s < FIRST_GRACE_S:
+        while not self._stopped and not self._presentable() and time.monotonic() - begin_s < FIRST_GRACE_S:
             self._news.wait(0.1)
             self._news.clear()
+        if not self._stopped:
+            self._step()
+            threading.Thread(target=self._after_first, name="after-first", daemon=True).start()
         while not self._stopped:
             if self._outbox.idle:
                 self._step()

@@ -12,7 +12,6 @@ import io
 import os
 import re
 import sys
-import zipfile
 from pathlib import Path
 
 from remote.layout import write_whole
@@ -22,7 +21,8 @@ RELEASE_CHARS = 12
 
 _ENTRY = b"import sys\n\nfrom remote.cli import main\n\nsys.exit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_NAME = re.compile(r"eagle3-remote-([0-9a-f]{12})\.pyz")
+_NAME = re.compile(r"eagle3-remote-([0-9a-f]{12})(?:\.[\w-]+)?\.pyz")
+"""Of an archive, or of its compiled companion (`stage0.compiled`), which names the Python that it is for."""
 
 
 def archive_name(release: str) -> str:
@@ -32,6 +32,8 @@ def archive_name(release: str) -> str:
 
 def build_archive(package: Path) -> bytes:
     """The zip that Python runs, made of the sources in the folder `package`. Raises OSError."""
+    import zipfile  # for the console and the tests: the container only reads
+
     entries = {"__main__.py": _ENTRY}
     for path in package.rglob("*.py"):
         entries[f"remote/{path.relative_to(package).as_posix()}"] = path.read_bytes()
@@ -51,12 +53,16 @@ def release_of(archive: bytes) -> str:
 
 
 def archive_path() -> Path | None:
-    """The zip that this program runs from; None in a checkout.
+    """The zip of sources that this program runs from, or beside whose compiled companion; None in a checkout.
 
     It may be `/proc/self/fd/N` where the container had no writable place: see `durable_archive`.
     """
     found = getattr(getattr(sys.modules[__name__], "__loader__", None), "archive", None)
-    return Path(found) if isinstance(found, str) else None
+    if not isinstance(found, str):
+        return None
+    path = Path(found)
+    named = _NAME.fullmatch(path.name)
+    return path.with_name(archive_name(named[1])) if named is not None else path
 
 
 def archive_bytes() -> bytes:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from remote import audit, figures
+from remote.api_key import read_api_key
 from remote.engine_watch import EngineWatch
 from remote.errors import OperatorError
 from remote.facts import DatasetState, Surroundings
@@ -23,7 +24,6 @@ from remote.plan import Plan
 from remote.planning import make_plan
 from remote.probe import same_model
 from remote.records import Rules
-from remote.run_settings import read_api_key
 from remote.scan import RootScan, Scanner
 from remote.snapshot import AUDIT_ENTRIES, compose
 from remote.snapshot_parts import Parts
@@ -86,9 +86,10 @@ class Rounds:
         if self._scan.wait_ended(patience_s) and self._scanner is not None:
             self._save(self._scanner)
 
-    def complete(self) -> bool:
-        """Whether every part has been looked at once."""
-        return not self._pending()
+    def presentable(self) -> bool:
+        """Whether every part has been looked at once, except the engine and the GPUs: /health alone takes a second."""
+        slow = (self._gpus, *self.engine.watches)
+        return not any(watch.at is None for watch in self._watches if watch not in slow and watch is not self._thinking)
 
     def nudge(self) -> None:
         """Something was done: look at processes, plan and papers now."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from remote.api_key import read_api_key
 from remote.attempts import Backoff
 from remote.errors import OperatorError
 from remote.gate import GatePace
@@ -71,23 +72,6 @@ def read_settings(options: Options, run_id: str | None, environment: Mapping[str
     if api_key is None and options.api_key_file is not None:
         api_key = read_api_key(options.api_key_file)
     return RunSettings(options, run_id or new_run_id(time.time()), api_key, lock_fd, ready_fd)
-
-
-def read_api_key(path: str) -> str:
-    """The key in a file: its first line. Raises OperatorError; never shows what is in the file."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            key = file.readline().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise OperatorError(
-            "no-api-key", f"--api-key-file {clean(path)} cannot be read: {why}", "give a file on the container"
-        ) from None
-    if not key or not key.isascii() or not key.isprintable():
-        raise OperatorError(
-            "no-api-key", f"--api-key-file {clean(path)} holds no key in its first line", "write the key there, alone"
-        )
-    return key
 
 
 class Ready:

@@ -8,7 +8,7 @@ one's. No secret is ever in them.
 from __future__ import annotations
 
 import json
-import secrets
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ STOP_MODES = ("drain", "now", "force")
 
 def new_run_id(now_s: float) -> str:
     """A run id that sorts by time and cannot repeat: `20260729T031500-5f3a9c`."""
-    return time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_s)) + "-" + secrets.token_hex(3)
+    return time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_s)) + "-" + os.urandom(3).hex()
 
 
 def read_object(path: Path) -> dict[str, Any] | None:

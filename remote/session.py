@@ -8,17 +8,19 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from remote import procfs
 from remote.errors import OperatorError
 from remote.identity import myself
 from remote.layout import Layout
 from remote.options import Options
-from remote.probe_python import PythonFacts
 from remote.release import release
 from remote.rounds import Rounds
 from remote.text import clean
+
+if TYPE_CHECKING:
+    from remote.probe_python import PythonFacts
 
 PYTHON_FACTS_HOLD_S = 120.0
 

@@ -17,12 +17,14 @@ import os
 import signal
 import stat
 import sys
-import tempfile
 import zlib
 from collections.abc import Mapping
+from importlib.util import MAGIC_NUMBER, source_hash
 from typing import Any, NoReturn
 
 FAILED = 94
+DIGEST_CHARS = 64
+"""Those of a SHA-256 in hexadecimal."""
 FOLDER = "eagle3-console"
 
 
@@ -46,23 +48,30 @@ def refusal(path: str, uid: int, is_kind: Any) -> str:
     return "writable by others" if facts.st_mode & 0o022 else ""
 
 
+def read_ours(path: str, uid: int) -> bytes:
+    """A file of ours in a folder of ours. Raises OSError for any other, and for none."""
+    for each, is_kind in ((os.path.dirname(path), stat.S_ISDIR), (path, stat.S_ISREG)):
+        why = refusal(each, uid, is_kind)
+        if why:
+            raise OSError(why)
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def find(places: list[str], name: str, digest: str, uid: int) -> str:
     """The path of the zip with this digest, or empty."""
     for place in places:
         path = os.path.join(place, name)
-        try:
-            if refusal(place, uid, stat.S_ISDIR) or refusal(path, uid, stat.S_ISREG):
-                continue
-            with open(path, "rb") as file:
-                if hashlib.sha256(file.read()).hexdigest() == digest:
-                    return path
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):
+            if hashlib.sha256(read_ours(path, uid)).hexdigest() == digest:
+                return path
     return ""
 
 
 def store(place: str, name: str, data: bytes, uid: int) -> str:
-    """Write the zip whole into one place, durably. Returns its path; raises OSError."""
+    """Write a zip whole into one place, durably. Returns its path; raises OSError."""
+    import tempfile  # not at the top: most starts find everything there
+
     if os.path.basename(place) == FOLDER:
         # A cache folder of the user's own may have to be made; a shared one is there or is not.
         with contextlib.suppress(FileExistsError):
@@ -87,6 +96,46 @@ def store(place: str, name: str, data: bytes, uid: int) -> str:
     except OSError:
         os.unlink(beside)
         raise
+
+
+def compiled(path: str, uid: int) -> str:
+    """What to run in place of the zip at `path`: the same program compiled for this Python, kept beside it.
+
+    Compiling takes more than half of a start, and one Python reads no other's bytecode: it is made once for
+    each. The zip itself where it cannot be.
+    """
+    stem, kind = os.path.splitext(path)
+    beside = f"{stem}.{sys.implementation.cache_tag}-{MAGIC_NUMBER.hex()}{kind}"
+    with contextlib.suppress(OSError):
+        data = read_ours(beside, uid)
+        if data[-DIGEST_CHARS:] == hashlib.sha256(data[:-DIGEST_CHARS]).hexdigest().encode():
+            return beside
+    try:
+        return store(os.path.dirname(path), os.path.basename(beside), compile_zip(path), uid)
+    except (OSError, SyntaxError, ValueError):
+        # No room for it, or a source that this Python does not take: it will say so itself when it runs.
+        return path
+
+
+def compile_zip(path: str) -> bytes:
+    """A zip of the bytecode of a zip's modules; its comment, which ends it, is the digest of all before.
+
+    Each entry is a `.pyc` that is not compared with a source (PEP 552, flag 0b01).
+    """
+    import io
+    import marshal
+    import zipfile
+
+    out = io.BytesIO()
+    with zipfile.ZipFile(path) as sources, zipfile.ZipFile(out, "w") as archive:
+        for name in sources.namelist():
+            source = sources.read(name)
+            code = compile(source, f"{path}/{name}", "exec", dont_inherit=True)
+            header = MAGIC_NUMBER + (1).to_bytes(4, "little") + source_hash(source)
+            archive.writestr(f"{name}c", header + marshal.dumps(code))
+        archive.comment = b"0" * DIGEST_CHARS
+    data = out.getvalue()[:-DIGEST_CHARS]
+    return data + hashlib.sha256(data).hexdigest().encode()
 
 
 def keep_in_memory(data: bytes) -> str:
@@ -129,6 +178,8 @@ def run(order: dict[str, Any]) -> NoReturn:
     say(marker, "stage0", {"python": python, "executable": sys.executable, "have": bool(path), "place": path})
     if not path:
         path = _take(order, places, uid)
+    if os.path.dirname(path) in places:  # and not in memory
+        path = compiled(path, uid)
     signal.alarm(0)
     try:
         os.execv(sys.executable, [sys.executable, "-I", "-B", "-u", path, *order["arguments"]])

@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from remote import host, procfs
+from remote.api_key import read_api_key
 from remote.chronicle import Chronicle
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
@@ -306,8 +307,6 @@ class Supervisor:
         key, path = self._secrets.get(API_KEY), self.run.options.api_key_file
         if key or path is None:
             return key
-        from remote.run_settings import read_api_key
-
         try:
             return read_api_key(path)
         except OperatorError as error:

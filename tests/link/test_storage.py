@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
@@ -69,8 +70,7 @@ async def test_a_home_that_is_not_there(bashrc: str, server: Server, connected: 
     with throwaway_user("/bin/bash", {".bashrc": bashrc}) as user:
         async with connected(server.target(user.name)) as pipe:
             assert pipe.place is not None and pipe.place.startswith("/dev/shm/eagle3-console-")
-        os.unlink(pipe.place)
-        os.rmdir(Path(pipe.place).parent)
+        shutil.rmtree(Path(pipe.place).parent)
 
 
 async def test_a_home_that_cannot_be_written(server: Server, connected: Connect) -> None:
@@ -79,8 +79,7 @@ async def test_a_home_that_cannot_be_written(server: Server, connected: Connect)
         tool("chown", "root:", str(user.home))
         async with connected(server.target(user.name)) as pipe:
             assert pipe.place is not None and pipe.place.startswith("/dev/shm/")
-        os.unlink(pipe.place)
-        os.rmdir(Path(pipe.place).parent)
+        shutil.rmtree(Path(pipe.place).parent)
 
 
 async def test_a_folder_that_somebody_else_made_is_not_used(server: Server, connected: Connect) -> None:
@@ -96,8 +95,7 @@ async def test_a_folder_that_somebody_else_made_is_not_used(server: Server, conn
             assert not list(trap.iterdir())
         finally:
             trap.rmdir()
-            os.unlink(pipe.place)
-            os.rmdir(Path(pipe.place).parent)
+            shutil.rmtree(f"/tmp/eagle3-console-{uid}", ignore_errors=True)
 
 
 @pytest.mark.parametrize("mount", ["size=4k", "nr_inodes=1", "ro"])
