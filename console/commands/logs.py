@@ -6,13 +6,14 @@ import asyncio
 import sys
 
 from console.commands.output import put
-from console.session import open_session
+from console.session import open_session, say
 from console.settings import Settings
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 
 BYTES_PER_LINE = 200
 FOLLOW_EVERY_S = 1.0
+LINK_CODES = frozenset({"link-down", "link-lost", "timeout"})
 
 
 async def main(settings: Settings, *, lines: int, follow: bool) -> ExitCode:
@@ -24,9 +25,21 @@ async def main(settings: Settings, *, lines: int, follow: bool) -> ExitCode:
             raise OperatorError("no-log", "nothing has been logged here yet", "restart starts a run")
         for line in shown:
             put(line, sys.stdout)
+        sys.stdout.flush()
+        away = False
         while follow:
             await asyncio.sleep(FOLLOW_EVERY_S)
-            page = await controller.call("log", {"after": page["end"], "bytes": 1 << 18})
+            try:
+                page = await controller.call("log", {"after": page["end"], "bytes": 1 << 18})
+            except OperatorError as error:
+                if error.code not in LINK_CODES:
+                    raise
+                # The controller connects again by itself, and the log goes on where it was left.
+                if not away:
+                    say(f"{error}; the log goes on when it is back")
+                away = True
+                continue
+            away = False
             for line in page["lines"]:
                 put(line, sys.stdout)
             sys.stdout.flush()

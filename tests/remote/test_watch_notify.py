@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from remote.layout import Layout
 from tests.support.cli import console, start_console, wait_until
+from tests.support.following import Following
 from tests.support.sink import STALL, Sink, sink
 from tests.support.sshd import children
 from tests.support.tree import SMALL_BUDGET, make_tree
@@ -24,44 +24,17 @@ SECRET = "T0PS3CRET"
 UNREADABLE = "unreadable:B4_mixturethoughts"
 
 
-class Watch:
-    """A watch that runs: its lines so far."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self.out: list[str] = []
-        self.err: list[str] = []
-        self.threads = [
-            threading.Thread(target=lines.extend, args=(stream,), daemon=True)
-            for stream, lines in ((process.stdout, self.out), (process.stderr, self.err))
-        ]
-        for thread in self.threads:
-            thread.start()
-
-    def said(self, words: str, times: int = 1) -> bool:
-        """Whether its lines have these words that often."""
-        return sum(words in line for line in [*self.out, *self.err]) >= times
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        """Signal it; its exit status."""
-        self.process.send_signal(number)
-        code = self.process.wait(10)
-        for thread in self.threads:
-            thread.join()
-        return code
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return make_tree(tmp_path / "prepared")
 
 
 @contextmanager
-def watching(tmp_path: Path, root: Path, *more: str, **environment: str) -> Iterator[Watch]:
+def watching(tmp_path: Path, root: Path, *more: str, **environment: str) -> Iterator[Following]:
     """A watch of the tree on this machine, with no engine: an alert that is there from the start."""
     words = ["watch", "local", "--root", str(root), "--token-budget", str(SMALL_BUDGET)]
     process = start_console(*words, "--engine-url", "http://127.0.0.1:9", *more, home=tmp_path / "home", **environment)
-    watch = Watch(process)
+    watch = Following(process)
     try:
         yield watch
     finally:
@@ -86,7 +59,7 @@ def test_each_alert_is_told_once_over_failures_lost_links_and_restarts(tmp_path:
         )
         words = ["watch", "here", "--root", str(root), "--engine-url", "http://127.0.0.1:9", "--notify"]
         process = start_console(*words, home=tmp_path / "home")
-        watch = Watch(process)
+        watch = Following(process)
         try:
             first, again = plain.wait(2)
             assert first.body == again.body, "a failed post is repeated as it was, with the id that tells so"
@@ -156,7 +129,7 @@ def test_a_mistyped_target_ends_a_watch_and_an_outage_does_not(tmp_path: Path) -
     with sink() as server:
         heart = {"EAGLE3_HEARTBEAT": server.url}
         process = start_console("watch", "root@127.0.0.1:9", "--notify", home=tmp_path / "home", **heart)
-        watch = Watch(process)
+        watch = Following(process)
         wait_until(lambda: watch.said("trying again"), 30, "it goes on")
         assert watch.end() == 0
         assert server.posts == [], "no sign of life for what was never seen"
@@ -179,3 +152,20 @@ def test_a_heartbeat_goes_on_as_long_as_the_container_is_seen(tmp_path: Path, ro
             server.wait(len(server.posts) + 1)
             assert watch.end() == 0
         assert not watch.said(SECRET)
+
+
+def test_a_followed_log_outlasts_a_lost_link(tmp_path: Path, root: Path) -> None:
+    log = Layout(root).run_log
+    log.parent.mkdir()
+    log.write_text("first\n")
+    process = start_console("logs", "local", "--root", str(root), "-f", home=tmp_path / "home")
+    shown = Following(process)
+    wait_until(lambda: shown.said("first"), 30, "the end of the log")
+    for agent in children(process.pid):
+        os.kill(agent, signal.SIGKILL)
+    wait_until(lambda: shown.said("goes on when it is back"), 30, "it says that the link is lost")
+    with log.open("a") as file:
+        file.write("second\n")
+    wait_until(lambda: shown.said("second"), 30, "it goes on where it was")
+    shown.end()
+    assert shown.out == ["first\n", "second\n"]
