@@ -8,6 +8,7 @@ import os
 from collections.abc import Awaitable, Callable
 
 from console.link_errors import HostKeyUnknown, LinkError
+from console.local import connect_local
 from console.pipe import AgentPipe
 from console.target import Target
 from remote.errors import OperatorError
@@ -67,17 +68,8 @@ class Connector:
 
     async def __call__(self) -> AgentPipe:
         """A running agent. Raises OperatorError."""
-        # The import alone takes a noticeable part of a second: not on the loop that draws.
-        link = await asyncio.to_thread(importlib.import_module, "console.link")
         try:
-            pipe: AgentPipe = await link.connect(
-                self._target,
-                python=self._python,
-                ask=self._secrets.attempt() if self._secrets is not None else None,
-                on_stage=lambda stage: self.on_stage(stage),
-                environment=os.environ,
-                dial_limit_s=AGAIN_DIAL_LIMIT_S if self._again else None,
-            )
+            pipe = await self._connect()
         except HostKeyUnknown as unknown:
             self.unknown = unknown
             raise
@@ -86,6 +78,24 @@ class Connector:
             raise
         self.unknown = None
         self._again = True
+        return pipe
+
+    async def _connect(self) -> AgentPipe:
+        def tell(stage: str) -> None:
+            self.on_stage(stage)
+
+        if self._target.kind == "local":
+            return await connect_local(python=self._python, on_stage=tell)
+        # The import of asyncssh alone takes a noticeable part of a second: not on the loop that draws.
+        link = await asyncio.to_thread(importlib.import_module, "console.link")
+        pipe: AgentPipe = await link.connect(
+            self._target,
+            python=self._python,
+            ask=self._secrets.attempt() if self._secrets is not None else None,
+            on_stage=tell,
+            environment=os.environ,
+            dial_limit_s=AGAIN_DIAL_LIMIT_S if self._again else None,
+        )
         return pipe
 
     def accept_key(self) -> None:

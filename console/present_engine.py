@@ -12,7 +12,7 @@ from console import text
 from console.model import Engine, Gpu
 from console.view import View
 from widgets.bars import sparkline
-from widgets.card import CardValue
+from widgets.card_value import CardValue
 from widgets.tones import ACT, CURVE, DIM, GOOD, LOOK, STRONG, UNKNOWN
 
 IDLE_PERCENT = 10

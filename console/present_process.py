@@ -10,7 +10,7 @@ from rich.text import Text
 from console import text
 from console.model import Generator, Writer
 from console.view import View
-from widgets.card import CardValue
+from widgets.card_value import CardValue
 from widgets.tones import ACT, DIM, GOOD, LOOK, NOTE, STRONG, UNKNOWN
 
 _VERDICTS = {

@@ -12,7 +12,7 @@ from console.model import Dataset
 from console.view import Level, View
 from remote.options import Budget
 from widgets.bars import bar
-from widgets.keyed_table import Column, Row
+from widgets.columns import Column, Row
 from widgets.tones import ACT, DIM, GOOD, LOOK, NOTE, UNKNOWN
 
 

@@ -12,7 +12,7 @@ from console.present_top import alert_block, top_line
 from console.status_json import check_status
 from console.view import Level, View
 from remote.exitcodes import CheckCode
-from widgets.keyed_table import fitted, foot_line
+from widgets.columns import fitted, foot_line
 from widgets.tones import DIM
 
 

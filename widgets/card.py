@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.text import Text
 from textual.widgets import Static
 
-
-@dataclass(frozen=True)
-class CardValue:
-    """What a card says: its title, its lines, and whether they are out of date."""
-
-    title: str
-    lines: tuple[Text, ...] = ()
-    stale: bool = False
+from widgets.card_value import CardValue
 
 
 class Block(Static):

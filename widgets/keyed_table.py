@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -16,23 +14,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column: `width` in cells; `align` is `left` or `right`."""
-
-    id: str
-    label: str
-    width: int
-    align: str = "left"
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row: `key` says which one it is across refreshes; `cells` by column id, the others stay empty."""
-
-    key: str
-    cells: Mapping[str, Text] = field(default_factory=dict)
+from widgets.columns import Column, Row, columns_width, foot_line, same_text
 
 
 class KeyedTable(ScrollView, can_focus=True):
@@ -96,8 +78,9 @@ class KeyedTable(ScrollView, can_focus=True):
         """The row under the cursor as plain text, for copying."""
         if self.row_key is None:
             return ""
-        row = self._rows[self._cursor]
-        return "  ".join(text for column in self._columns if (text := row.cells.get(column.id, _EMPTY).plain.strip()))
+        cells = self._rows[self._cursor].cells
+        texts = (cells[column.id].plain.strip() for column in self._columns if column.id in cells)
+        return "  ".join(text for text in texts if text)
 
     def show(self, columns: Sequence[Column], rows: Sequence[Row], stale: bool = False) -> None:
         """Show these rows; the least redrawing that does it."""
@@ -214,41 +197,7 @@ class KeyedTable(ScrollView, can_focus=True):
         self.refresh(Region(0, row + 1 - self.scroll_offset.y, self.size.width, 1))
 
 
-def columns_width(columns: Sequence[Column], padding: int = 1) -> int:
-    """Cells that the columns take up, their padding included."""
-    return sum(column.width + 2 * padding for column in columns)
-
-
 def _same_row(one: Row | None, other: Row) -> bool:
     if one is None or one.cells.keys() != other.cells.keys():
         return False
     return all(same_text(cell, other.cells[name]) for name, cell in one.cells.items())
-
-
-_EMPTY = Text("")
-
-
-def same_text(one: Text, other: Text) -> bool:
-    """Whether two texts look the same: letters and colours. (`Text.__eq__` does not compare the base style.)"""
-    return one == other and one.style == other.style
-
-
-def fitted(cell: Text, column: Column) -> Text:
-    """A copy of a cell, cut or padded to the column's width: wide characters cannot shift what follows."""
-    text = cell.copy()
-    text.no_wrap = True
-    text.truncate(column.width, overflow="ellipsis")
-    gap = column.width - cell_len(text.plain)
-    if gap > 0:
-        text.pad_left(gap) if column.align == "right" else text.pad_right(gap)
-    return text
-
-
-def foot_line(columns: Sequence[Column], cells: Mapping[str, Text], padding: int = 1) -> Text:
-    """A line below the table whose cells stand under its columns."""
-    line = Text(no_wrap=True)
-    for column in columns:
-        line.append(" " * padding)
-        line.append_text(fitted(cells.get(column.id, _EMPTY), column))
-        line.append(" " * padding)
-    return line

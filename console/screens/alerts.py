@@ -20,7 +20,8 @@ from console.screens.base import ConsoleScreen
 from console.view import Alert, View
 from remote.text import clean
 from widgets.card import Block
-from widgets.keyed_table import Column, KeyedTable, Row
+from widgets.columns import Column, Row
+from widgets.keyed_table import KeyedTable
 from widgets.paragraph import Paragraph
 from widgets.tones import DIM, GOOD, LOOK, STRONG
 

@@ -20,7 +20,8 @@ from console.screens.base import ConsoleScreen
 from console.view import View
 from remote.text import clean
 from widgets.card import Block
-from widgets.keyed_table import Column, KeyedTable, Row
+from widgets.columns import Column, Row
+from widgets.keyed_table import KeyedTable
 from widgets.tones import DIM, LOOK, STRONG, UNKNOWN
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from remote.text import clean
 from tests.support.recorded import STATES, live_link, snapshot_json, stale_link, view_of
 from widgets.bars import bar, sparkline
 from widgets.key_bar import KeyBar, KeyHint
-from widgets.keyed_table import Column, columns_width, fitted
+from widgets.columns import Column, columns_width, fitted
 from widgets.token_row import Token, token_rows
 from widgets.wrapping import wrapped
 

@@ -88,6 +88,16 @@ def test_the_command_line_needs_neither_textual_nor_asyncssh() -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 
+@pytest.mark.parametrize("command", ["status", "trace", "watch", "logs", "doctor", "audit", "report", "kill", "restart"])
+def test_a_command_without_a_screen_needs_no_textual(command: str) -> None:
+    code = (
+        f"import sys, console.cli, console.commands.{command}\n"
+        "print(sorted({'textual', 'asyncssh'} & {m.split('.')[0] for m in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=REPO)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
 def test_asyncssh_is_imported_by_the_link_and_the_demo_server_alone() -> None:
     users = {
         str(path.relative_to(REPO))
