@@ -205,7 +205,10 @@ def _report() -> None:
 
 @_command("serve", "serve")
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="address to listen on; others than loopback need --token-file"
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="address to listen on; others than loopback need --token-file",
 )
 @click.option("--port", type=click.IntRange(1, 65535), default=8300, show_default=True, help="port to listen on")
 @click.option("--token-file", type=click.Path(dir_okay=False), help="file with the token that a browser must show")
