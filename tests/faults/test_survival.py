@@ -167,6 +167,8 @@ def test_a_closed_terminal_takes_nothing_with_it(tmp_path: Path) -> None:
     layout = Layout(root)
     shell, terminal = pty.fork()
     if shell == 0:
+        # Whoever runs the tests may ignore the hang-up, as nohup does; a login shell does not.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         os.execv("/bin/sh", ["/bin/sh", "-c", f"{launch_words(layout, tmp_path)}; sleep 600"])
     try:
         said = b""
