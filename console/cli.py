@@ -1,12 +1,11 @@
 """The command line of `eagle3-console`: parses, checks for a terminal, picks the mode.
 
-Imports neither Textual nor asyncssh, so that `--help` answers in a blink; each subcommand's
+Imports neither Textual nor asyncssh nor asyncio, so that `--help` answers in a blink; each subcommand's
 module is imported when it is called. The options come from the one table of `remote.options`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import os
 import sys
@@ -55,6 +54,8 @@ def _given(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def _run(module: str, parameters: dict[str, Any]) -> int:
     """Load the settings and run one subcommand's `main(settings, **parameters)`."""
+    import asyncio  # half of what --help would import
+
     from console.settings import load_settings
 
     debug = parameters.pop("debug", False)

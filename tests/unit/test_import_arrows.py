@@ -82,7 +82,7 @@ def test_every_remote_module_imports_with_python_alone() -> None:
 def test_the_command_line_needs_neither_textual_nor_asyncssh() -> None:
     code = (
         "import sys, console.cli\n"
-        "print(sorted({'textual', 'asyncssh', 'httpx', 'transformers'} & {m.split('.')[0] for m in sys.modules}))"
+        "print(sorted({'textual', 'asyncssh', 'asyncio', 'httpx', 'transformers'} & {m.split('.')[0] for m in sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=REPO)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
