@@ -23,11 +23,11 @@ class Width(StrEnum):
     """Below 79 columns: the essentials."""
     COMPACT = "compact"
     WIDE = "wide"
-    """From 118 columns on: everything."""
+    """From 119 columns on: everything."""
 
 
 NARROW_BELOW = 79
-WIDE_FROM = 118
+WIDE_FROM = 119
 
 
 def width_of(columns: int) -> Width:

@@ -84,7 +84,8 @@ async def test_lost_packets_lose_no_line(far: tuple[Namespace, Server], connecte
 @pytest.mark.parametrize("rate", ["1mbit", pytest.param("256kbit", marks=pytest.mark.soak)])
 async def test_a_slow_link_carries_the_real_program(rate: str, far: tuple[Namespace, Server]) -> None:
     space, server = far
-    shutil.rmtree(server.folder / "home" / ".cache", ignore_errors=True)
+    for cache in (server.folder / "home" / ".cache", server.folder / "cache"):
+        shutil.rmtree(cache, ignore_errors=True)
     space.slow(rate)
     stages: list[str] = []
     pipe = await link.connect(server.target(), shipped=package(), on_stage=stages.append)

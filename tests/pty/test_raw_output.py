@@ -53,8 +53,8 @@ def test_sixteen_colors_are_the_terminals_own(start: Start, term: str) -> None: 
     terminal = start("incident", environment={"TERM": term, "COLORTERM": ""})
     terminal.until(lambda: _reversed_rows(terminal) == ["B1"])
     assert b"\x1b[38" not in terminal.raw and b";38;" not in terminal.raw and b"48;" not in terminal.raw
-    line = next(number for number, text in enumerate(terminal.screen.display) if "not ours" in text)
-    column = terminal.screen.display[line].index("not ours")
+    line = next(number for number, text in enumerate(terminal.text.split("\n")) if "not ours" in text)
+    column = terminal.line(line).index("not ours")
     assert terminal.screen.buffer[line][column].fg == "red"
 
 
@@ -69,6 +69,6 @@ def _reversed_rows(terminal: Terminal) -> list[str]:
     """Ids of the rows that stand in reverse video."""
     return [
         text.strip()[:2]
-        for number, text in enumerate(terminal.screen.display)
+        for number, text in enumerate(terminal.text.split("\n"))
         if re.match(r"\s*B\d ", text) and terminal.screen.buffer[number][1].reverse
     ]

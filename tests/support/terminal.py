@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import pty
 import select
@@ -21,10 +22,17 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Terminal:
-    """Runs a command on a pty of `columns` × `lines`; keeps all that it wrote in `raw` and shows it on `screen`."""
+    """Runs a command on a pty of `columns` × `lines`; keeps all that it wrote in `raw` and shows it on `screen`.
+
+    With `nohup` the command starts with the hang-up ignored.
+    """
 
     def __init__(
-        self, command: Sequence[str], size: tuple[int, int] = (120, 36), environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        size: tuple[int, int] = (120, 36),
+        environment: Mapping[str, str] | None = None,
+        nohup: bool = False,
     ) -> None:
         self.master, slave = pty.openpty()
         self.resize(*size, tell=False)
@@ -41,7 +49,7 @@ class Terminal:
             stderr=slave,
             cwd=ROOT,
             env={**base, **(environment or {})},
-            preexec_fn=_own_terminal,
+            preexec_fn=functools.partial(_own_terminal, nohup),
         )
         self._slave = slave
 
@@ -53,7 +61,12 @@ class Terminal:
     @property
     def text(self) -> str:
         """What stands on the screen."""
-        return "\n".join(self.screen.display)
+        # Not `screen.display`: it trips over half of a wide character that was drawn over.
+        return "\n".join(self.line(y) for y in range(self.screen.lines))
+
+    def line(self, y: int) -> str:
+        """What stands on one line; the second cell of a wide character is empty."""
+        return "".join(self.screen.buffer[y][x].data for x in range(self.screen.columns))
 
     def type(self, keys: str | bytes) -> None:
         """Press keys."""
@@ -111,6 +124,8 @@ class Terminal:
                 os.close(fd)
 
 
-def _own_terminal() -> None:
+def _own_terminal(nohup: bool) -> None:
+    # Whoever runs the tests may ignore the hang-up themselves: it is not for them to say.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
