@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET ?= demo
 
-.PHONY: setup demo console test check bench soak test-engine screenshots docs clean
+.PHONY: setup demo console test check bench soak test-engine record screenshots docs clean
 
 setup: $(VENV)/.ready
 
@@ -35,6 +35,9 @@ soak: setup
 
 test-engine: setup
 	@tests/engine/real/run $(ENGINE_ARGS)
+
+record: setup
+	@$(BIN)/python -m tests.ui.record
 
 screenshots: setup
 	@$(BIN)/python -m tests.ui.pictures

@@ -100,12 +100,15 @@ def unreachable(case: Case) -> Iterator[Finding]:
             continue
         reachable = row.prompts_left * mean
         if reachable < 0.98 * remaining:
+            missing = text.tokens(remaining)
+            left = f"its {text.count(row.prompts_left)} prompts left give about {text.tokens(reachable)}"
             yield Finding(
                 f"unreachable:{row.folder}",
                 "unreachable",
                 Level.NOTE,
-                f"{row.id}: its {text.count(row.prompts_left)} prompts left give about {text.tokens(reachable)} "
-                f"of the {text.tokens(remaining)} tokens missing",
+                f"{row.id}: {left} of the {missing} tokens missing"
+                if row.prompts_left
+                else f"{row.id}: every prompt is answered, {missing} tokens short of its budget",
                 "lower its budget or add prompts",
                 "b",
                 row.folder,

@@ -120,6 +120,11 @@ MOVES: tuple[Key, ...] = (
 
 BACK = Key("back", "escape", "Esc", "back", "back", "Back to the screen before")
 
+FIRST_RUN: tuple[Key, ...] = (
+    Key("connect", "enter", "⏎", "connect", "connect", "Connect, and save the address as a profile when that works"),
+    Key("leave", "escape", "Esc", "leave", "leave", "Leave: there is nothing yet to go back to"),
+)
+
 TRACE: tuple[Key, ...] = (
     Key("trace_budget", "b", "b", "budget", "budget", "Another token budget: the trace changes", Needs.LINK),
     Key("trace_save", "o", "o", "save", "save", "Save the trace to a file here"),

@@ -38,9 +38,9 @@ def _choices(view: View, generator: Generator) -> tuple[Choice, ...]:
     about = f"about {tokens(lost)} tokens in flight are lost" if lost is not None else "what is in flight is lost"
     drain_s = view.options.drain_s
     return (
-        Choice("drain", "drain", f"stop admitting, finish what is in flight for at most {drain_s:g} s, then cancel"),
-        Choice("now", "now", f"cancel and abort, flush, exit: {about}"),
-        Choice("force", "force", f"SIGKILL to all of it: {about}; the next run aborts what stays on the engine"),
+        Choice("drain", "drain", f"finish what is in flight, for at most {drain_s:g} s, then cancel"),
+        Choice("now", "now", f"cancel and abort: {about}"),
+        Choice("force", "force", "SIGKILL: the same loss; the next run clears the engine"),
     )
 
 
@@ -76,7 +76,7 @@ def propose_generator(controller: ControllerLike) -> Proposal:
             short_command(generator.argv),
         ),
         stages=_generator_stages(generator, "drain"),
-        remarks=(Remark(Level.NOTE, "nothing on disk is removed; r continues where it stopped"),),
+        remarks=(Remark(Level.NOTE, "r continues where it stopped"),),
         ask=Ask.YES,
         yes=f"stop pid {generator.pid}",
         execute=execute,

@@ -48,10 +48,20 @@ def process_lines(view: View, limit: int = 4) -> list[Text]:
     return out[:limit]
 
 
+_HOW_MUCH = ("--token-budget", "--max-samples", "--datasets")
+
+
 def flags(argv: Sequence[str]) -> str:
-    """A command's flags without the interpreter and the script: `--max-samples 7000`."""
+    """A command's flags without the interpreter and the script, its limits first: `--max-samples 7000 --root …`."""
     start = next((index for index, word in enumerate(argv) if word.startswith("-") and index), 2)
-    return " ".join(_brief(word) for word in argv[start:])
+    groups: list[list[str]] = []
+    for word in argv[start:]:
+        if word.startswith("-") or not groups:
+            groups.append([])
+        groups[-1].append(_brief(word))
+    # Where there is not room for all, those that say how much it will do are seen.
+    groups.sort(key=lambda group: group[0].partition("=")[0] not in _HOW_MUCH)
+    return " ".join(word for group in groups for word in group)
 
 
 def _brief(word: str) -> str:

@@ -178,10 +178,15 @@ def _all_well(view: View) -> Text:
     return Text(f"✓ no alerts ({seen} seen)" if seen else "✓ no alerts", GOOD)
 
 
+_LEVEL_WIDTH = max(len(level.value) for level in Level)
+
+
 def _alert_head(alert: Alert, view: View, columns: int) -> Text:
     out = Text(no_wrap=True)
     mark = "▲" if alert.level is not Level.NOTE else "·"
-    out.append(f"{mark} {alert.level.value.upper()} ", LEVEL_TONES[alert.level])
+    # Sentences begin in one column where there is room for that.
+    word = alert.level.value.upper().ljust(_LEVEL_WIDTH if columns >= ROOMY else 0)
+    out.append(f"{mark} {word} ", LEVEL_TONES[alert.level])
     since = text.moment(alert.since, view.container_now)
     if columns < NARROW_BELOW:
         since = text.age(view.age_s(alert.since))

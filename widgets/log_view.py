@@ -177,6 +177,11 @@ class LogView(ScrollView, can_focus=True):
         if new_value <= 0 < old_value:
             self.post_message(self.ReachedTop())
 
+    def on_resize(self) -> None:
+        """Another height, or a scrollbar that came: the end is still what is followed."""
+        if self.following:
+            self.scroll_end(animate=False, immediate=True)
+
     def render_line(self, y: int) -> Strip:
         x, first = self.scroll_offset
         row, width, style = first + y, self.size.width, self.rich_style

@@ -17,13 +17,16 @@ from console.ports import Outcome
 from console.present_top import LEVEL_TONES
 from console.screens.asking import AskText
 from console.screens.base import ConsoleScreen
-from console.view import Alert, View
+from console.view import Alert, Level, View
 from remote.text import clean
 from widgets.card import Block
 from widgets.columns import Column, Row
 from widgets.keyed_table import KeyedTable
 from widgets.paragraph import Paragraph
 from widgets.tones import DIM, GOOD, LOOK, STRONG
+
+WELL = ("done", "ok", "running", "stopped")
+"""Outcomes of what went as it should: a launch that runs, a kill after which it has stopped."""
 
 
 class AlertsScreen(ConsoleScreen):
@@ -133,7 +136,7 @@ def _sorted(view: View) -> list[Alert]:
 
 def _alert_row(alert: Alert, view: View) -> Row:
     tone = DIM if alert.acked_by else LEVEL_TONES[alert.level]
-    mark = "✓" if alert.acked_by else "▲"
+    mark = "✓" if alert.acked_by else "·" if alert.level is Level.NOTE else "▲"
     since = text.moment(alert.since, view.container_now)
     return Row(
         alert.key,
@@ -152,6 +155,6 @@ def audit_line(entry: AuditEntry, view: View) -> Text:
     out.append(f"{text.moment(entry.at, view.container_now):<13}", DIM)
     out.append(f" {entry.action:<10} ", STRONG)
     out.append(f"{entry.who or '–'}", "")
-    tone = LOOK if entry.outcome and entry.outcome not in ("done", "ok") else GOOD
+    tone = LOOK if entry.outcome and entry.outcome not in WELL else GOOD
     out.append(f"  {entry.outcome}" if entry.outcome else "", tone)
     return out.append(f"  {entry.detail}" if entry.detail else "", DIM)

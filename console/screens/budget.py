@@ -38,7 +38,7 @@ class BudgetDialog(Dialog[Outcome]):
         self.tried: Budget | None = None
 
     def body(self) -> Iterable[Widget]:
-        yield Paragraph("completion tokens for each dataset: 10M, 500k, or B4=20M,B5=5M for some; 0 is none", tone=DIM)
+        yield Paragraph("tokens a dataset: 10M, 500k; for some: B4=20M,B5=5M; 0 is none", tone=DIM)
         yield Input(value=str(self.desk.options.token_budget), id="budget", compact=True)
         yield Paragraph("Enter shows what it would mean", id="message", tone=DIM)
         yield Block(id="meaning")

@@ -50,15 +50,23 @@ class FirstRunScreen(ConsoleScreen):
             yield Paragraph(words, tone=DIM)
 
     def all_keys(self) -> tuple[Key, ...]:
-        return (keys.BACK,)
+        return keys.FIRST_RUN
 
     def top(self, view: View) -> Text:
-        return Text("eagle3-console   first start", STRONG)
+        return Text.assemble(("eagle3-console   ", DIM), ("first start", STRONG))
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self._add(event.value)
+
+    def action_connect(self) -> None:
+        """The key bar's Enter, clicked."""
+        self._add(self.query_one("#address", Input).value)
+
+    def action_leave(self) -> None:
+        """The key bar's Esc, clicked."""
+        cast("ConsoleApp", self.app).action_leave()
 
     @work(name="add", group="add", exclusive=True, exit_on_error=False)
     async def _add(self, words: str) -> None:

@@ -1,4 +1,7 @@
-"""The main screen: what runs, on what, how far, what is wrong, and which key is next."""
+"""The main screen: what runs, on what, how far, what is wrong, and which key is next.
+
+The other screens are imported when they are opened: the first paint does not wait for them.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +23,13 @@ from console.present_link import waiting_lines
 from console.present_process import process_card, process_lines
 from console.present_table import Order
 from console.present_top import alert_lines, lines_wanted
-from console.screens.alerts import AlertsScreen
 from console.screens.base import ConsoleScreen
-from console.screens.budget import BudgetDialog
 from console.screens.copying import copy_text
-from console.screens.detail import DetailScreen
-from console.screens.engine import EngineScreen
-from console.screens.log import LogScreen
-from console.screens.schema import SchemaScreen
-from console.screens.starting import start_kill, start_restart, start_tokenize
-from console.screens.targets import TargetsScreen
-from console.screens.trace import TraceScreen
 from console.view import LinkState, View
 from widgets.card import Block, Card
+from widgets.columns import columns_width, foot_line
 from widgets.key_bar import KeyBar
-from widgets.keyed_table import KeyedTable, columns_width, foot_line
+from widgets.keyed_table import KeyedTable
 from widgets.log_view import Level as LogLevel
 from widgets.log_view import level_of
 from widgets.paragraph import Paragraph
@@ -128,6 +123,8 @@ class MainScreen(ConsoleScreen):
         """A dataset's details."""
         folder = self.query_one("#table", KeyedTable).row_key
         if folder is not None:
+            from console.screens.detail import DetailScreen
+
             self._open(DetailScreen(self.desk, folder))
 
     def _open(self, screen: Screen[None]) -> None:
@@ -135,38 +132,56 @@ class MainScreen(ConsoleScreen):
 
     def action_trace(self) -> None:
         """The dry run."""
+        from console.screens.trace import TraceScreen
+
         self._open(TraceScreen(self.desk))
 
     def action_log(self) -> None:
         """The log."""
+        from console.screens.log import LogScreen
+
         self._open(LogScreen(self.desk))
 
     def action_engine(self) -> None:
         """Engine and GPUs."""
+        from console.screens.engine import EngineScreen
+
         self._open(EngineScreen(self.desk))
 
     def action_alerts(self) -> None:
         """Alerts, audit, notes, hold."""
+        from console.screens.alerts import AlertsScreen
+
         self._open(AlertsScreen(self.desk))
 
     def action_schema(self) -> None:
         """Schema problems."""
+        from console.screens.schema import SchemaScreen
+
         self._open(SchemaScreen(self.desk))
 
     def action_budget(self) -> None:
         """Another budget."""
+        from console.screens.budget import BudgetDialog
+
         self.app.push_screen(BudgetDialog(self.desk))
 
     def action_restart(self) -> None:
         """Restart: frozen now, shown, asked."""
+        from console.screens.starting import start_restart
+
         start_restart(self.app, self.desk)
 
     def action_kill(self) -> None:
         """Kill: what is frozen now is what is killed."""
+        from console.screens.starting import start_kill
+
         start_kill(self.app, self.desk)
 
     def action_tokenize(self) -> None:
         """Rebuild tokenized data."""
+        from console.screens.starting import start_tokenize
+
         start_tokenize(self.app, self.desk)
 
     @work(name="pause", group="pause", exclusive=True, exit_on_error=False)
@@ -182,6 +197,8 @@ class MainScreen(ConsoleScreen):
         if self.desk.targets is None:
             self.say("there is only this target; give it a profile to have others here")
         else:
+            from console.screens.targets import TargetsScreen
+
             self._open(TargetsScreen(self.desk))
 
     def action_copy(self) -> None:

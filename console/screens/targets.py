@@ -17,15 +17,18 @@ from console.present_process import process_lines
 from console.present_top import LEVEL_TONES, link_words
 from console.screens.asking import AskText
 from console.screens.base import ConsoleScreen
-from console.view import View
+from console.view import Level, View
 from remote.text import clean
-from widgets.card import Block
 from widgets.columns import Column, Row
 from widgets.keyed_table import KeyedTable
-from widgets.tones import DIM, LOOK, STRONG, UNKNOWN
+from widgets.paragraph import Paragraph
+from widgets.tones import ACT, DIM, LOOK, STRONG, UNKNOWN
 
 if TYPE_CHECKING:
     from console.app import ConsoleApp
+
+ROOMY = 100
+MOST_ALERTS = 5
 
 
 class TargetsScreen(ConsoleScreen):
@@ -40,7 +43,7 @@ class TargetsScreen(ConsoleScreen):
 
     def body(self) -> Iterable[Widget]:
         yield KeyedTable(id="targets")
-        yield Block(id="hint")
+        yield Paragraph(id="hint")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -61,18 +64,34 @@ class TargetsScreen(ConsoleScreen):
         if targets is None:
             return
         width = self.app.size.width
+        name, link = (18, 18) if width >= ROOMY else (12, 12)
         columns = (
-            Column("name", "target", 18),
-            Column("link", "link", 18),
+            Column("name", "target", name),
+            Column("link", "link", link),
             Column("alerts", "alerts", 12),
-            Column("tokens", "tokens", 9, "right"),
-            Column("what", "what runs there", max(16, width - 18 - 18 - 12 - 9 - 12)),
+            Column("tokens", "tokens", 7, "right"),
+            Column("what", "what runs there", max(16, width - name - link - 12 - 7 - 10)),
         )
         rows = [self._row(row) for row in targets.rows()]
         table = self.query_one("#targets", KeyedTable)
         table.show(columns, rows)
         table.styles.height = min(len(rows) + 1, max(3, self.app.size.height - 5))
-        self.query_one("#hint", Block).show([Text("⏎ switches to the target under the cursor; the others go on", DIM)])
+        self._show_chosen()
+
+    @on(KeyedTable.Highlighted)
+    def _show_chosen(self) -> None:
+        """The target under the cursor in full: the table has no room for its address, its trouble and the remedy."""
+        targets, name = self.desk.targets, self.query_one("#targets", KeyedTable).row_key
+        row = next((row for row in targets.rows() if row.name == name), None) if targets is not None else None
+        lines = [Text("⏎ switches to the target under the cursor; the others go on", DIM)]
+        if row is not None and targets is not None:
+            controller = targets.controller(row.name)
+            lines += [Text(""), Text.assemble((row.name, STRONG), f"  {clean(row.address, 200)}")]
+            link = controller.view.link if controller is not None else None
+            lines += [Text(clean(words, 300), ACT) for words in (link.error,) if words] if link is not None else []
+            lines += [Text(f"→ {clean(link.remedy, 300)}", DIM)] if link is not None and link.remedy else []
+            lines += _alert_lines(controller.view) if controller is not None and link is not None and link.fresh else []
+        self.query_one("#hint", Paragraph).say(Text("\n").join(lines))
 
     def _row(self, target: TargetRow) -> Row:
         targets = self.desk.targets
@@ -127,6 +146,16 @@ class TargetsScreen(ConsoleScreen):
     def action_up(self) -> None:
         """A target up."""
         self.query_one("#targets", KeyedTable).action_cursor_up()
+
+
+def _alert_lines(view: View) -> list[Text]:
+    return [
+        Text.assemble(
+            (f"{'·' if alert.level is Level.NOTE else '▲'} ", LEVEL_TONES[alert.level]), clean(alert.sentence, 300)
+        )
+        for alert in sorted(view.alerts, key=lambda alert: -alert.level.rank)
+        if not alert.acked_by
+    ][:MOST_ALERTS]
 
 
 def _alert_word(view: View) -> Text:

@@ -1,4 +1,4 @@
-"""A list of two targets for screen tests: the one on the screen, and another over its own recording."""
+"""Lists of targets for screen tests and pictures: each a recording, opened at once."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from remote.errors import OperatorError
 from tests.support.recorded import FakeController, live_link, snapshot_json, view_of
 
 
-class TwoTargets:
-    """`gpu-07` is open from the start; `gpu-08` opens at once; anything else is refused."""
+class ListedTargets:
+    """Targets that are their recordings; the first one is on the screen, what is not in the list is refused."""
 
-    def __init__(self, here: FakeController) -> None:
-        other = FakeController(view_of(snapshot_json("running"), link=live_link("root@10.0.0.8:22")))
-        self.controllers = {"gpu-07": here, "gpu-08": other}
-        self.opened = {"gpu-07"}
+    def __init__(self, rows: tuple[TargetRow, ...], controllers: dict[str, FakeController]) -> None:
+        self.controllers = controllers
         self.trusted: list[ControllerLike] = []
         self.added: list[str] = []
-        self._current = "gpu-07"
+        self._rows = rows
+        self._current = rows[0].name if rows else ""
+        self.opened = {self._current}
 
     @property
     def current(self) -> str:
         return self._current
 
     def rows(self) -> tuple[TargetRow, ...]:
-        return (TargetRow("gpu-07", "root@10.0.0.7:22"), TargetRow("gpu-08", "root@10.0.0.8:22", read_only=True))
+        return self._rows
 
     def controller(self, name: str) -> ControllerLike | None:
         return self.controllers[name] if name in self.opened else None
@@ -60,3 +60,12 @@ class TwoTargets:
     async def close(self) -> None:
         for controller in self.controllers.values():
             await controller.close()
+
+
+class TwoTargets(ListedTargets):
+    """`gpu-07` is open from the start; `gpu-08`, read-only, opens at once."""
+
+    def __init__(self, here: FakeController) -> None:
+        other = FakeController(view_of(snapshot_json("running"), link=live_link("root@10.0.0.8:22")))
+        rows = (TargetRow("gpu-07", "root@10.0.0.7:22"), TargetRow("gpu-08", "root@10.0.0.8:22", read_only=True))
+        super().__init__(rows, {"gpu-07": here, "gpu-08": other})

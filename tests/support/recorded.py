@@ -1,8 +1,10 @@
 """Recorded snapshots as views: the incident and its neighbours, at a fixed clock, without a container.
 
-`tests/ui/snapshots/STATE.json` is what an agent sent as its snapshot, `answers.json` what it
-answered to `plan` (by budget), `dataset` (by folder), `row`, `history`, `log`. A `FakeController`
-serves them with the shape of the real one; rates and alerts are made by the real functions.
+`tests/ui/snapshots/demo/STATE.json` is what the demo's container sent, recorded by `make record`: its
+options, its snapshots of some minutes, its answers. `tests/ui/snapshots/STATE.json` and `answers.json` have
+the same shape, and are written by hand: the incident at its full size, and states that a demo cannot be
+in. A `FakeController` serves them with the shape of the real one; rates and alerts are made by the
+real functions.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from console import rates
 from console.actions import Actions
 from console.alerts import AlertHistory, judge
 from console.desk import Desk
+from console.observed import Observed, observe
 from console.ports import Targets
 from console.read_snapshot import read_snapshot
 from console.thresholds import Thresholds
@@ -61,6 +64,35 @@ def answers() -> dict[str, Any]:
     return {**raw, "plan": plan, "dataset": dataset, "log": log}
 
 
+def demo_answers(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The recorded answers of a demo state, as `FakeController` serves them."""
+    recorded: Mapping[str, Any] = raw["answers"]
+
+    def chosen(answer: Any) -> Any:
+        if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
+            raise OperatorError.from_json(answer["error"])
+        return answer
+
+    def plan(params: Mapping[str, Any]) -> Any:
+        budget = str(params["options"]["token_budget"]["default"])
+        return chosen(recorded["plan"][f"{budget} restart" if "stopping" in params else budget])
+
+    def of_folder(method: str) -> Callable[[Mapping[str, Any]], Any]:
+        return lambda params: chosen(recorded[method][params["folder"]])
+
+    def log(params: Mapping[str, Any]) -> Any:
+        whole: dict[str, Any] = chosen(recorded["log"])
+        return {**whole, "start": whole["end"], "lines": []} if {"after", "before"} & params.keys() else whole
+
+    return {
+        "plan": plan,
+        "dataset": of_folder("dataset"),
+        "row": of_folder("row"),
+        "log": log,
+        **{name: lambda params, name=name: chosen(recorded[name]) for name in ("preflight", "history", "audit")},
+    }
+
+
 def live_link(target: str = "root@10.0.0.7:22") -> Link:
     """A link as it is when all is well."""
     return Link(LinkState.LIVE, target=target, age_s=0.4, skew_s=SKEW_S, round_trip_s=0.02)
@@ -82,13 +114,18 @@ def stale_link(now: float, target: str = "root@10.0.0.7:22") -> Link:
     )
 
 
-def view_of(raw: Mapping[str, Any] | None, options: Options | None = None, link: Link | None = None) -> View:
-    """A view as the controller makes it at the moment of the snapshot."""
+def view_of(
+    raw: Mapping[str, Any] | None,
+    options: Options | None = None,
+    link: Link | None = None,
+    history: rates.RateHistory | None = None,
+) -> View:
+    """A view as the controller makes it at the moment of the snapshot; `history` is what it saw before."""
     snapshot = None if raw is None else read_snapshot(raw)
     now = (snapshot.at if snapshot is not None else 1_764_558_764.0) - SKEW_S
     view = View(now=now, link=link or live_link(), options=options or Options(), snapshot=snapshot)
     if snapshot is not None:
-        history = rates.advance(rates.RateHistory(), snapshot, snapshot.at)
+        history = rates.advance(history or rates.RateHistory(), snapshot, snapshot.at)
         speeds = rates.rates(history, snapshot)
         eta_s = rates.etas(snapshot, speeds)
         view = replace(view, rates=speeds, eta_s=eta_s, totals=rates.totals(snapshot, speeds, eta_s))
@@ -152,3 +189,15 @@ def desk_of(
     """A desk over a recording, with the real actions, and its controller."""
     controller = FakeController(view_of(snapshot_json(state) if state else None, options, link))
     return Desk(controller, Actions(), targets, clock=lambda: controller.view.now), controller
+
+
+def demo_desk(state: str, targets: Targets | None = None) -> tuple[Desk, FakeController]:
+    """A desk over a state of the demo's container, that has looked at it for the minutes recorded before."""
+    raw = snapshot_json(f"demo/{state}")
+    options = Options.from_json(raw["options"])
+    history, observed = rates.RateHistory(), Observed()
+    for earlier in raw["earlier"]:
+        history = rates.advance(history, read_snapshot(earlier), earlier["at"])
+        observed = observe(observed, view_of(earlier, options, history=history))
+    controller = FakeController(view_of(raw["snapshot"], options, history=history), demo_answers(raw))
+    return Desk(controller, Actions(), targets, clock=lambda: controller.view.now, observed=observed), controller

@@ -12,20 +12,23 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.ui.scenes import SCENES, picture
+from tests.ui.scenes import SCENES, SIZES, picture
 
 FOLDER = Path(__file__).parent.parent.parent / "screenshots"
 BROWSER = "serve.png"
 """Made by tests.link.serve_picture, from a real browser."""
 CONVERT_DEADLINE_S = 60
+PIXELS_A_COLUMN = 8
+DRAWN = SIZES[:1]
+"""The sizes that pages show as PNG; the others are there as SVG alone, to be compared."""
 
 
-def to_png(svg: str, path: Path) -> None:
+def to_png(svg: str, path: Path, columns: int) -> None:
     """Draw an SVG. Without xml:space the blanks of the terminal would collapse; Fira Code would join `<|` into one sign."""
     kept = svg.replace('<svg class="rich-terminal"', '<svg xml:space="preserve" class="rich-terminal"', 1)
     kept = kept.replace("Fira Code", "DejaVu Sans Mono").replace("font-size: 20px", "font-size: 20.26px")
     subprocess.run(
-        ["rsvg-convert", "-w", "1400", "-o", str(path)],
+        ["rsvg-convert", "-w", str(columns * PIXELS_A_COLUMN), "-o", str(path)],
         input=kept.encode(),
         check=True,
         timeout=CONVERT_DEADLINE_S,
@@ -43,14 +46,15 @@ async def make(folder: Path, wanted: list[str], png: bool) -> int:
                 continue
             svg = await picture(scene, size)
             (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
-            if png:
-                to_png(svg, folder / f"{name}.png")
-            made.add(name)
+            if png and size in DRAWN:
+                to_png(svg, folder / f"{name}.png", size[0])
+                made.add(f"{name}.png")
+            made.add(f"{name}.svg")
     if not wanted:
         for old in [*folder.glob("*.svg"), *folder.glob("*.png")]:
-            if old.stem not in made and old.name != BROWSER:
+            if old.name not in made and old.name != BROWSER:
                 old.unlink()
-    return len(made)
+    return sum(name.endswith(".svg") for name in made)
 
 
 def main() -> int:

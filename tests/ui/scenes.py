@@ -13,10 +13,12 @@ from textual.worker import WorkerCancelled, WorkerFailed
 from console.app import ConsoleApp
 from console.colors import Colors
 from console.desk import Desk
+from console.ports import TargetRow
 from console.screens.dialog import Dialog
 from console.view import Link, LinkState
 from remote.options import Options
-from tests.support.recorded import FakeController, desk_of, snapshot_json, stale_link, view_of
+from tests.support.book import ListedTargets
+from tests.support.recorded import FakeController, demo_desk, desk_of, live_link, snapshot_json, stale_link, view_of
 
 SETTLE_DEADLINE_S = 20.0
 WAIT_FOR_OPERATOR = ("asking",)
@@ -34,6 +36,8 @@ class Scene:
     theme: str = ""
     ascii_only: bool = False
     colors: Colors = Colors.FULL
+    begin: Callable[[ConsoleApp], None] = lambda app: None
+    """What happens before the keys."""
 
     def file(self, size: tuple[int, int]) -> str:
         """The picture's file name without its ending."""
@@ -42,6 +46,33 @@ class Scene:
 
 def _state(name: str) -> Callable[[], tuple[Desk, FakeController]]:
     return lambda: desk_of(name)
+
+
+def _demo(name: str) -> Callable[[], tuple[Desk, FakeController]]:
+    return lambda: demo_desk(name)
+
+
+def _targets() -> tuple[Desk, FakeController]:
+    """Four targets: the incident, a run in order, one that is finished, one that does not answer."""
+    desk, here = demo_desk("incident")
+    _, running = demo_desk("running")
+    _, finished = demo_desk("finished")
+    running.publish(replace(running.view, link=live_link("root@10.0.0.8:22")))
+    finished.publish(replace(finished.view, link=live_link("root@10.0.0.9:22")))
+    error = "gpu-11 does not answer on port 22"
+    dead = Link(LinkState.FAILED, "root@10.0.0.11:22", code="no-answer", error=error, remedy="is it switched on?")
+    silent = FakeController(view_of(None, link=dead))
+    names = ("gpu-07", "gpu-08", "gpu-09", "gpu-11")
+    controllers = dict(zip(names, (here, running, finished, silent), strict=True))
+    rows = tuple(TargetRow(name, controllers[name].view.link.target, read_only=name == "gpu-09") for name in names)
+    desk.targets = ListedTargets(rows, controllers)
+    return desk, here
+
+
+def _first_run() -> tuple[Desk, FakeController]:
+    desk, controller = desk_of(None, link=Link(LinkState.CONNECTING))
+    desk.targets = ListedTargets((), {})
+    return desk, controller
 
 
 def _stale() -> tuple[Desk, FakeController]:
@@ -64,8 +95,10 @@ def _unlinked(**link: object) -> Callable[[], tuple[Desk, FakeController]]:
 KEY = "ssh-ed25519 SHA256:0YWmWaxKpK2P8mJ8w0sO0UPbA1nZP5x7d3Wb1E0dQkI"
 
 SCENES: tuple[Scene, ...] = (
-    Scene("main-incident", sizes=((120, 36), (80, 24), (45, 20), (200, 60))),
-    Scene("main-running", make=_state("running")),
+    Scene("main-full-size", sizes=((120, 36), (80, 24), (45, 20), (200, 60))),
+    Scene("main-incident", make=_demo("incident"), sizes=((120, 36), (80, 24), (45, 20), (200, 60))),
+    Scene("main-running", make=_demo("running")),
+    Scene("main-finished", make=_demo("finished")),
     Scene("main-stale", make=_stale),
     Scene("main-empty", make=_state("empty")),
     Scene("main-read-only", make=_read_only),
@@ -74,18 +107,24 @@ SCENES: tuple[Scene, ...] = (
     Scene("main-ascii", ascii_only=True, sizes=((80, 24),)),
     Scene("main-16-colors", colors=Colors.FEW, sizes=((80, 24),)),
     Scene("main-no-color", colors=Colors.NONE, sizes=((80, 24),)),
-    Scene("trace", ("d",)),
-    Scene("restart", ("r",)),
-    Scene("kill", ("K",)),
-    Scene("budget", ("b", "5", "M", "enter")),
-    Scene("detail", ("j", "enter")),
-    Scene("detail-row", ("j", "enter", "G")),
+    Scene("trace", ("d",), make=_demo("incident")),
+    Scene("restart", ("r",), make=_demo("incident")),
+    Scene("restart-running", ("r",), make=_demo("running"), sizes=((120, 36),)),
+    Scene("kill", ("K",), make=_demo("incident")),
+    Scene("kill-ours", ("K",), make=_demo("running")),
+    Scene("budget", ("b", "5", "0", "k", "enter"), make=_demo("incident")),
+    Scene("detail", ("j", "enter"), make=_demo("incident")),
+    Scene("detail-row", ("j", "enter", "G"), make=_demo("incident")),
     Scene("schema", ("s",), make=_state("ten-thousand-bad")),
-    Scene("log", ("l",), make=_state("running")),
+    Scene("log", ("l",), make=_demo("finished")),
+    Scene("log-long", ("l",), make=_state("running"), sizes=((120, 36),)),
     Scene("log-search", ("l", "slash", "E", "R", "R", "enter"), make=_state("running")),
-    Scene("engine", ("e",), make=_state("running")),
-    Scene("alerts", ("a",), make=_state("running")),
-    Scene("alerts-incident", ("a",)),
+    Scene("engine", ("e",), make=_demo("running")),
+    Scene("engine-night", ("e",), make=_state("running"), sizes=((120, 36),)),
+    Scene("alerts", ("a",), make=_demo("incident")),
+    Scene("audit", ("a",), make=_demo("finished")),
+    Scene("targets", ("c",), make=_targets),
+    Scene("first-run", make=_first_run, begin=lambda app: app.use(app.desk)),
     Scene("help", ("question_mark",)),
     Scene("help-read-only", ("question_mark",), make=_read_only, sizes=((120, 36),)),
     Scene("palette", ("ctrl+p",), sizes=((120, 36),)),
@@ -148,6 +187,7 @@ async def picture(scene: Scene, size: tuple[int, int]) -> str:
     if scene.theme:
         app.theme = scene.theme
     async with app.run_test(size=size, notifications=False) as pilot:
+        scene.begin(app)
         await _ready(pilot)
         for key in scene.keys:
             await pilot.press(key)
