@@ -17,15 +17,20 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from remote.lengths import Lengths, expected_length
+from remote.lengths import Curve, Lengths
 
 _SPEED_MEMORY = 0.98
 """How much of the measured speed each further answer leaves: about the last fifty answers count."""
+_REDRAW = 50
+"""A dataset's curve of lengths is drawn anew when one of so many answers is new: O(1) an answer, in the long run."""
 _LOOK_AGAIN = 0.1
 """A dataset that is short by N answers is reckoned again after a tenth of them: near its budget, at every admission."""
 
 _CAUTION = 1.0
 """How many standard deviations below its budget a dataset pauses while later ones can take its places."""
+_HASTE = 0.7
+"""How many above its budget one admits while a place would else stand idle: what is found missing at the very end is made
+by a few answers on an empty engine."""
 
 
 @dataclass
@@ -49,6 +54,9 @@ class Track:
     in_flight: dict[str, Ticket] = field(default_factory=dict)
     free_admissions: int = 0
     """Admissions that are certain to stay below the budget, from the last reckoning."""
+    curve: Curve | None = None
+    """The lengths that are expected of its answers, as drawn when `drawn_at` answers of the run had ended."""
+    drawn_at: int = 0
 
     @property
     def short(self) -> bool:
@@ -73,6 +81,8 @@ class Admission:
         self.paused = False
         self.everyone = Lengths(longest)
         self._longest = longest
+        self._assumed = Curve.assumed(longest)
+        self._ended = 0
         self._speed_tokens = 0.0
         self._speed_s = 0.0
 
@@ -98,26 +108,40 @@ class Admission:
     def _expected(self, track: Track, now: float) -> tuple[float, float]:
         """(what a dataset comes to, how far off that may well be): what is still to come of an answer is about as
         uncertain as it is long."""
-        speed = self.speed_tokens_s or 0.0
+        curve = self._curve(track, now)
         total, variance = float(track.tokens), 0.0
-        for ticket in track.in_flight.values():
-            decoded = max(0.0, now - ticket.sent_at) * speed
-            length = expected_length(track.lengths, self.everyone, decoded, ticket.limit)
+        for ticket, decoded in zip(track.in_flight.values(), self._decoded(track, now), strict=True):
+            length = min(float(ticket.limit), curve.mean_beyond(decoded))
             total += length
             variance += max(0.0, length - decoded) ** 2
         return total, math.sqrt(variance)
 
+    def _decoded(self, track: Track, now: float) -> list[float]:
+        """What each of its answers in flight has decoded so far, in tokens: the time since it was sent, at the measured
+        speed."""
+        speed = self.speed_tokens_s or 0.0
+        return [max(0.0, now - ticket.sent_at) * speed for ticket in track.in_flight.values()]
+
+    def _curve(self, track: Track, now: float) -> Curve:
+        """The lengths to expect of a dataset, from its own answers and, while those are few, everyone's."""
+        known = track.lengths.count + len(track.in_flight)
+        if track.curve is None or (self._ended - track.drawn_at) * _REDRAW > known:
+            running = [decoded for other in self.tracks.values() for decoded in self._decoded(other, now)]
+            others = self.everyone.curve(running, self._assumed)
+            track.curve, track.drawn_at = track.lengths.curve(self._decoded(track, now), others), self._ended
+        return track.curve
+
     def admits(self, track: Track, now: float, cautious: bool = False) -> bool:
         """Whether a dataset would take a further answer; `cautious` when somebody else can take the place."""
-        if track.left <= 0:
+        if track.left <= 0 or not track.short:
             return False
         if track.budget == 0 or track.free_admissions > 0:
             return True
         expected, spread = self._expected(track, now)
-        missing = track.budget - expected - (spread * _CAUTION if cautious else 0.0)
+        missing = track.budget - expected - spread * (_CAUTION if cautious else -_HASTE)
         if missing <= 0:
             return False
-        answer = expected_length(track.lengths, self.everyone, 0.0, self._longest)
+        answer = min(float(self._longest), self._curve(track, now).mean_beyond(0.0))
         track.free_admissions = max(1, int(missing / answer * _LOOK_AGAIN))
         return True
 
@@ -150,6 +174,7 @@ class Admission:
         track.tokens += tokens
         track.lengths.add(tokens)
         self.everyone.add(tokens)
+        self._ended += 1
         self._speed_tokens = self._speed_tokens * _SPEED_MEMORY + tokens
         self._speed_s = self._speed_s * _SPEED_MEMORY + max(now - ticket.sent_at, 1e-6)
         return ticket.sent_at

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import statistics
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remote.admission import Admission, Track
-from remote.lengths import ENOUGH, PRIOR_TOKENS, Lengths, expected_length
+from remote.lengths import PRIOR_ANSWERS, PRIOR_TOKENS, Curve, Lengths
 from tests.bench.simulated import LONGEST, Shape, simulate
 
 shapes = st.lists(
@@ -49,30 +51,76 @@ def test_the_targets_hold_on_a_tenth_of_the_size() -> None:
 
 @given(lengths=st.lists(st.integers(1, LONGEST), min_size=1, max_size=200), decoded=st.floats(0, LONGEST * 1.5))
 def test_an_answer_becomes_longer_than_what_it_has(lengths: list[int], decoded: float) -> None:
-    found = Lengths(LONGEST, lengths).mean_beyond(decoded)
+    found = Lengths(LONGEST, lengths).curve().mean_beyond(decoded)
     assert found > decoded
     assert found <= max(*lengths, decoded * 1.25) + LONGEST / 1_000 + 1
 
 
-@given(lengths=st.lists(st.integers(1, 900), min_size=ENOUGH, max_size=300), decoded=st.integers(0, 1_000))
+@given(lengths=st.lists(st.integers(1, 900), min_size=1, max_size=300), decoded=st.integers(0, 1_000))
 def test_the_expectation_is_the_mean_of_the_longer_ones(lengths: list[int], decoded: int) -> None:
     # Up to 1,024 tokens a bucket is one token wide, so the curve is exact.
     longer = [length for length in lengths if length > decoded]
-    found = expected_length(Lengths(1_024, lengths), Lengths(1_024), decoded, 10_000)
+    found = Lengths(1_024, lengths).curve().mean_beyond(decoded)
     at_edge = [length for length in lengths if length >= decoded]
     if longer:
         means = sorted((statistics.mean(longer), statistics.mean(at_edge)))
         assert means[0] - 1.01 <= found <= means[1] + 1.01
 
 
-def test_own_records_come_before_everyones_and_everyones_before_the_prior() -> None:
-    own, everyone = Lengths(LONGEST), Lengths(LONGEST)
-    assert expected_length(own, everyone, 0, LONGEST) == PRIOR_TOKENS
-    everyone.add(300, ENOUGH)
-    assert expected_length(own, everyone, 0, LONGEST) == pytest.approx(300, abs=1)
-    own.add(700, ENOUGH)
-    assert expected_length(own, everyone, 0, LONGEST) == pytest.approx(700, abs=1)
-    assert expected_length(own, everyone, 0, 100) == 100
+@given(
+    ended=st.lists(st.integers(1, 900), min_size=1, max_size=60),
+    running=st.lists(st.integers(0, 900), max_size=60),
+)
+def test_the_curve_is_the_product_limit_estimate(ended: list[int], running: list[int]) -> None:
+    ended = [*ended, 901]  # so that nothing has outrun everything, which is another rule
+    survival, mean, deaths = 1.0, 0.0, Counter(ended)
+    for length in sorted(deaths):
+        came = sum(other >= length for other in ended + running)
+        after = survival * (1 - deaths[length] / came)
+        mean += length * (survival - after)
+        survival = after
+    assert survival == pytest.approx(0)
+    assert Lengths(1_024, ended).curve(running).mean_beyond(0) == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("sigma", [0.6, 1.0])
+def test_what_is_still_in_flight_takes_the_bias_out_of_what_has_ended(sigma: float) -> None:
+    # Sent one after the other and looked at early: most long answers are among those that still run.
+    draw = random.Random(7)
+    lengths = [max(1, min(LONGEST, round(draw.lognormvariate(6.5, sigma)))) for _ in range(4_000)]
+    elapsed = [draw.uniform(0, 4_000) for _ in lengths]
+    ended = [length for length, decoded in zip(lengths, elapsed, strict=True) if length <= decoded]
+    running = [decoded for length, decoded in zip(lengths, elapsed, strict=True) if length > decoded]
+    true = statistics.mean(lengths)
+    assert statistics.mean(ended) < true * 0.93, "the ended ones alone mislead"
+    assert Lengths(LONGEST, ended).curve(running).mean_beyond(0) == pytest.approx(true, rel=0.04)
+
+
+def test_answers_that_have_outrun_everything_come_to_a_quarter_more() -> None:
+    curve = Lengths(LONGEST, [100] * 10).curve([1_000.0] * 10)
+    assert curve.mean_beyond(1_000) == pytest.approx(1_250, rel=0.01)
+    assert curve.mean_beyond(0) == pytest.approx((100 + 1_250) / 2, rel=0.01)
+    assert curve.mean_beyond(2_000) == pytest.approx(2_500, rel=0.01)
+
+
+def test_small_budgets_are_not_far_exceeded() -> None:
+    shapes = [Shape(mean, sigma, 100_000, 3) for mean, sigma in ((900, 0.6), (2_200, 0.8))]
+    over = [outcome.overshoot for seed in range(8) for outcome in simulate("by expectation", shapes, 64, seed).outcomes]
+    assert min(over) >= 0 and statistics.median(over) <= 0.10
+
+
+def test_little_of_its_own_is_filled_up_with_everyones_and_nothing_with_the_prior() -> None:
+    assumed, own, everyone = Curve.assumed(LONGEST), Lengths(LONGEST), Lengths(LONGEST)
+    for decoded in (0, 1_000, 5_000):
+        found = own.curve(prior=assumed).mean_beyond(decoded)
+        assert found - decoded == pytest.approx(PRIOR_TOKENS, rel=0.01), "the prior forgets"
+    everyone.add(300, 10_000)
+    others = everyone.curve(prior=assumed)
+    assert own.curve(prior=others).mean_beyond(0) == pytest.approx(300, rel=0.01)
+    own.add(700, 20)
+    mixed = (20 * 700 + PRIOR_ANSWERS * 300) / (20 + PRIOR_ANSWERS)
+    assert own.curve(prior=others).mean_beyond(0) == pytest.approx(mixed, rel=0.01)
+    assert own.curve(prior=others).mean_beyond(500) == pytest.approx(700, rel=0.02)
 
 
 def track(folder: str, budget: int, left: int) -> Track:
