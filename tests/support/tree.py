@@ -37,7 +37,22 @@ SHAPES = (
     Shape("B7_sharegpt", 90, 140, 20),
     Shape("B8_sweagent", 140, 90, 70),
 )
-_WORDS = "write explain list value function cache token schema prove matrix 数据 Modell été größe".split()
+_WORDS = [
+    "write",
+    "explain",
+    "list",
+    "value",
+    "function",
+    "cache",
+    "token",
+    "schema",
+    "prove",
+    "matrix",
+    "数据",
+    "Modell",
+    "été",
+    "größe",
+]
 
 
 def prompt(sample_id: str | int, text: str = "Say something.", **more: Any) -> dict[str, Any]:
