@@ -17,8 +17,8 @@ from remote.options import Budget
 from remote.text import clean
 from tests.support.recorded import STATES, live_link, snapshot_json, stale_link, view_of
 from widgets.bars import bar, sparkline
-from widgets.key_bar import KeyBar, KeyHint
 from widgets.columns import Column, columns_width, fitted
+from widgets.key_bar import KeyBar, KeyHint
 from widgets.token_row import Token, token_rows
 from widgets.wrapping import wrapped
 

@@ -30,11 +30,15 @@ def _imports(path: Path, *, module_level_only: bool) -> set[str]:
             elif isinstance(child, ast.ImportFrom):
                 assert child.level == 0, f"{path}: relative import"
                 found.add((child.module or "").split(".")[0])
-            elif (isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and module_level_only) or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test) and module_level_only):
+            elif (isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and module_level_only) or (
+                isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test) and module_level_only
+            ):
                 continue
             elif isinstance(child, ast.Try) and module_level_only:
                 # `try: import msgspec` with a fallback: optional, and the bare-Python test below proves it.
-                guarded = any("ImportError" in ast.dump(h) or "ModuleNotFoundError" in ast.dump(h) for h in child.handlers)
+                guarded = any(
+                    "ImportError" in ast.dump(h) or "ModuleNotFoundError" in ast.dump(h) for h in child.handlers
+                )
                 if not guarded:
                     visit(child)
             else:
@@ -88,7 +92,9 @@ def test_the_command_line_needs_neither_textual_nor_asyncssh() -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 
-@pytest.mark.parametrize("command", ["status", "trace", "watch", "logs", "doctor", "audit", "report", "kill", "restart"])
+@pytest.mark.parametrize(
+    "command", ["status", "trace", "watch", "logs", "doctor", "audit", "report", "kill", "restart"]
+)
 def test_a_command_without_a_screen_needs_no_textual(command: str) -> None:
     code = (
         f"import sys, console.cli, console.commands.{command}\n"
