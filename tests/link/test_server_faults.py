@@ -129,7 +129,13 @@ async def test_a_web_server_on_that_port(shipped: Package, monkeypatch: pytest.M
 
 async def test_no_algorithm_in_common(server: Server, shipped: Package) -> None:
     target = replace(server.target(), ssh_options=("Ciphers=aes256-cbc,aes192-cbc",))
-    assert isinstance(await refuse(target, shipped), NoCommonAlgorithm)
+    # Both ends hang up on the other at once; only when ours reads the server's list first can it say why.
+    for _ in range(5):
+        error = await refuse(target, shipped)
+        if isinstance(error, NoCommonAlgorithm):
+            return
+        assert isinstance(error, NotSsh)
+    raise AssertionError("it was never told that there is no common algorithm")
 
 
 async def test_one_session_is_enough(folder: Path, connected: Connect) -> None:

@@ -161,9 +161,11 @@ def test_a_followed_log_outlasts_a_lost_link(tmp_path: Path, root: Path) -> None
     process = start_console("logs", "local", "--root", str(root), "-f", home=tmp_path / "home")
     shown = Following(process)
     wait_until(lambda: shown.said("first"), 30, "the end of the log")
-    for agent in children(process.pid):
+    killed = set(children(process.pid))
+    for agent in killed:
         os.kill(agent, signal.SIGKILL)
-    wait_until(lambda: shown.said("goes on when it is back"), 30, "it says that the link is lost")
+    # It may be back between two looks at the log; then there was nothing to say.
+    wait_until(lambda: bool(set(children(process.pid)) - killed), 30, "another agent takes over")
     with log.open("a") as file:
         file.write("second\n")
     wait_until(lambda: shown.said("second"), 30, "it goes on where it was")
