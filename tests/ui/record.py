@@ -176,7 +176,7 @@ def neutral(states: Mapping[str, dict[str, Any]], info: DemoInfo) -> dict[str, d
     words = {
         str(inside): "",
         str(inside / "root"): "/root",
-        str(inside / "work"): "/root/work",
+        str(inside / "work"): "/root/jobs",
         info.target: "root@10.0.0.7:22",
         info.engine_url: "http://127.0.0.1:30000",
         info.python: "/opt/venv/bin/python",
