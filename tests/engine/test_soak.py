@@ -21,8 +21,8 @@ from tests.support.disks import tiny_disk
 from tests.support.engine import StandIn, stand_in, wait_until
 from tests.support.generating import ForkedRun, answered_once, make_options, make_root, records, state_lines
 
-FOLDERS = {"B3_magicoder": 9_000, "B5_openthoughts": 9_000, "B8_sweagent": 9_000}
-"""More than a night answers: with less the work ran out before the disk filled."""
+FOLDERS = {"B3_magicoder": 4_000, "B5_openthoughts": 4_000, "B8_sweagent": 4_000}
+"""More than is answered before the disk fills, and less than the disk has room for: a run that has none refuses to start."""
 FINISH_S = 1_200.0
 DURATION_S = float(os.environ.get("EAGLE3_SOAK_S", "1800"))
 
@@ -87,7 +87,7 @@ def test_a_long_night_ends_with_every_account_square(tmp_path: Path) -> None:
                 night.ensure_generator()
                 time.sleep(night.draw.uniform(0.2, 2.0))
                 night.happen()
-                if not filled and time.monotonic() - began > DURATION_S / 3:
+                if not filled and time.monotonic() - began > DURATION_S / 4:
                     filled = True
                     fill_once(night, disk)
                 if all(len(answered_once(root, folder)) >= count - 50 for folder, count in FOLDERS.items()):
