@@ -38,6 +38,8 @@ def tool(*words: str) -> str:
 def keygen(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
     """Make a key pair and return the private half's path."""
     # One round of key derivation: a passphrase here is to be asked for, not to withstand anybody.
+    # A fixture that is set up once more finds its own key there, which ssh-keygen would not replace.
+    path.unlink(missing_ok=True)
     tool("ssh-keygen", "-q", "-t", kind, "-a", "1", "-N", passphrase, "-C", path.name, "-f", str(path))
     return path
 
