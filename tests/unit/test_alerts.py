@@ -160,6 +160,11 @@ def test_new_unusable_records_are_told_and_old_ones_are_known() -> None:
     assert alerts[0].code == "unusable" and "2 new" in alerts[0].sentence
 
 
+def test_a_plan_older_than_the_counts_raises_nothing() -> None:
+    rows = (dataset(state="missing", schema=Schema(0, 0, 0, 0, 0, 0), inference=Decision("blocked", "faulty")),)
+    assert judge(view(datasets=rows), AlertHistory(), LIMITS, 0)[1] == ()
+
+
 def test_weights_that_change_during_the_run_are_told() -> None:
     history, _ = judge(view(engine=Engine(health="healthy", weight_version="v1")), AlertHistory(), LIMITS, 0)
     _, alerts = judge(view(engine=Engine(health="healthy", weight_version="v2")), history, LIMITS, 5)
