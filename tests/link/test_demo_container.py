@@ -24,6 +24,7 @@ from remote.errors import OperatorError
 from remote.identity import alive
 from tests.link.conftest import Connect
 from tests.support.needs import needs
+from tests.support.new_release import new_release
 from tests.support.sshd import keygen, wait_until_gone
 
 
@@ -77,7 +78,7 @@ def test_files_are_private_and_it_listens_on_loopback_alone(demo: DemoInfo, plac
 
 
 async def test_the_real_program_answers_there(demo: DemoInfo, connected: Connect) -> None:
-    pipe = await link.connect(demo.address, python=demo.python)
+    pipe = await link.connect(demo.address, python=demo.python, shipped=new_release())
     assert pipe.place is not None and "/container/root/" in pipe.place
     assert os.readlink(f"/proc/{pipe.ready['pid']}/cwd").endswith("/container/root")
     await pipe.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +10,11 @@ import pytest
 
 from console import link, link_hop
 from console.link_errors import ConnectTimeout, LinkLost
-from console.ship import Package, package
-from remote import stage0
+from console.ship import Package
 from tests.link.conftest import Connect
 from tests.support.needs import needs
 from tests.support.netns import Namespace, namespace
+from tests.support.new_release import new_release
 from tests.support.sshd import Server, sshd, wait_for_port
 
 
@@ -85,14 +84,10 @@ async def test_lost_packets_lose_no_line(far: tuple[Namespace, Server], connecte
 @pytest.mark.parametrize("rate", ["1mbit", pytest.param("256kbit", marks=pytest.mark.soak)])
 async def test_a_slow_link_carries_the_real_program(rate: str, far: tuple[Namespace, Server]) -> None:
     space, server = far
-    environment = {"XDG_CACHE_HOME": str(server.folder / "cache"), "HOME": str(server.folder / "home")}
-    for place in stage0.cache_places(environment, os.getuid()):
-        # Wherever an earlier test may have left this very release, it is to be sent again.
-        for kept in Path(place).glob(f"*{package().release}*"):
-            kept.unlink(missing_ok=True)
+    shipped = new_release()
     space.slow(rate)
     stages: list[str] = []
-    pipe = await link.connect(server.target(), shipped=package(), on_stage=stages.append)
-    assert pipe.sent and pipe.release == package().release
+    pipe = await link.connect(server.target(), shipped=shipped, on_stage=stages.append)
+    assert pipe.sent and pipe.release == shipped.release
     assert any("kB" in stage for stage in stages), "what takes so long is said"
     await pipe.close()
