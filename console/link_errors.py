@@ -92,13 +92,41 @@ class NotSsh(LinkError):
         )
 
 
+class ServerBusy(LinkError):
+    """An SSH server that turned us away before it greeted, and said why."""
+
+    permanent = False
+
+    def __init__(self, where: str, said: str) -> None:
+        super().__init__(
+            "busy",
+            f"{where} takes no connection from here just now (it said: {clean(said, 160)})",
+            "too many are signing in at once (MaxStartups), or failed logins keep this address away "
+            "(PerSourcePenalties): it is tried again by itself",
+        )
+
+
+class BrokenOff(LinkError):
+    """A server that greeted us and then went silent or hung up before its key could be checked."""
+
+    permanent = False
+
+    def __init__(self, where: str, identification: str, why: str) -> None:
+        super().__init__(
+            "broken-off",
+            f"{where} speaks SSH ({clean(identification, 80)}) but broke off during the key exchange ({clean(why, 160)})",
+            "the server may be overloaded, or keep this address away after failed logins (PerSourcePenalties): "
+            "wait a minute; what its own log says of it counts",
+        )
+
+
 class NoCommonAlgorithm(LinkError):
     """The two sides share no cipher, key exchange or host key type."""
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(
             "no-common-algorithm",
-            f"{where} and this console share no algorithm ({clean(why, 200)})",
+            f"{where} and this console share no algorithm ({clean(why, 400)})",
             "see Ciphers, KexAlgorithms and HostKeyAlgorithms in your ssh configuration, or update the server",
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import asyncssh
 from console import hostkeys
 from console.algorithms import host_key_algorithms, usable
 from console.dial import Proxy, dial
+from console.greeting import Greeting, without_match
 from console.link_errors import (
+    BrokenOff,
     HostCertificateInvalid,
     HostKeyRevoked,
     LinkError,
@@ -23,6 +25,7 @@ from console.link_errors import (
     NotLetIn,
     NotSsh,
     ProxyFailed,
+    ServerBusy,
 )
 from console.link_library import Loader, read_key, say
 from console.login_keys import Ask, LoginKeys
@@ -42,6 +45,13 @@ KEEPALIVE_S = 2
 KEEPALIVE_COUNT = 3
 """A silent link is given up after interval × (count + 1) = 8 s."""
 TOUCH_HINT_S = 3.0
+
+_TURNED_AWAY = ("MaxStartups", "Not allowed at this time")
+"""What OpenSSH says in place of its identification: from 8.3, and from 9.8 under PerSourcePenalties."""
+
+_CIPHERS = (asyncssh.encryption.get_encryption_algs, asyncssh.encryption.get_default_encryption_algs)
+_MACS = (asyncssh.mac.get_mac_algs, asyncssh.mac.get_default_mac_algs)
+_EXCHANGES = (asyncssh.kex.get_kex_algs, asyncssh.kex.get_default_kex_algs)
 
 Stage = Callable[[str], None]
 
@@ -73,6 +83,9 @@ class HopOpening(asyncssh.SSHClient):
         self._shown: asyncssh.SSHKey | None = None
         self._certified = True
         self._banner = Noise()
+        self._greeting = Greeting()
+        self._asked: dict[str, Sequence[str]] = {}
+        """The algorithms that we offer, as `without_match` takes them."""
         self._name = hop.host_key_alias or hostkeys.host_pattern(hop.host, hop.port)
         self._known = hostkeys.known_keys([str(pins), *hop.known_hosts], self._name)
 
@@ -89,7 +102,7 @@ class HopOpening(asyncssh.SSHClient):
 
     async def _once(self) -> asyncssh.SSHClientConnection:
         hop = self._hop
-        self._phase, self._shown = "greet", None
+        self._phase, self._shown, self._greeting = "greet", None, Greeting()
         self._on_stage(f"connecting to {hop.where}")
         await self.close_proxy()
         where_from: dict[str, Any]
@@ -149,17 +162,32 @@ class HopOpening(asyncssh.SSHClient):
             "keepalive_count_max": KEEPALIVE_COUNT,
             "login_timeout": 0,
         }
-        for option, asked, possible in (
-            ("encryption_algs", hop.ciphers, asyncssh.encryption.get_encryption_algs()),
-            ("mac_algs", hop.macs, asyncssh.mac.get_mac_algs()),
-            ("kex_algs", hop.key_exchanges, asyncssh.kex.get_kex_algs()),
+        ours = {"host key": options["server_host_key_algs"], "compression": options["compression_algs"]}
+        for kind, option, asked, known_algs, default in (
+            ("cipher", "encryption_algs", hop.ciphers, *_CIPHERS),
+            ("MAC", "mac_algs", hop.macs, *_MACS),
+            ("key exchange", "kex_algs", hop.key_exchanges, *_EXCHANGES),
         ):
-            names = usable(asked, possible)
+            names = usable(asked, known_algs())
             if names:
                 options[option] = names
+            ours[kind] = names or [name.decode() for name in default()]
+        self._asked = ours
         return options
 
     # What asyncssh calls.
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        """Listen in on the greeting: asyncssh forgets it when the server hangs up in the same moment."""
+        greeting, take = self._greeting, conn.data_received
+
+        def listen(data: bytes, datatype: Any = None) -> None:
+            greeting.feed(data)
+            if greeting.done:
+                conn.data_received = take  # type: ignore[method-assign]
+            take(data, datatype)
+
+        conn.data_received = listen  # type: ignore[method-assign]
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         """Called only for a key that is not trusted: remembered, and refused."""
@@ -194,13 +222,13 @@ class HopOpening(asyncssh.SSHClient):
         if isinstance(error, TimeoutError):
             if self._phase == "login":
                 return LoginTimeout(where, LOGIN_LIMIT_S, tried[-1] if tried else "")
-            return self._not_ssh(f"silent for {GREET_LIMIT_S:g} s", proxy_said)
+            return self._not_greeted(f"silent for {GREET_LIMIT_S:g} s", proxy_said)
         if isinstance(error, asyncssh.HostKeyNotVerifiable):
             return self._key_refused(error)
         if isinstance(error, asyncssh.ChannelOpenError):
             return ProxyFailed(where, self._via, error.reason)
         if isinstance(error, asyncssh.KeyExchangeFailed):
-            return NoCommonAlgorithm(where, say(error))
+            return NoCommonAlgorithm(where, self._no_match() or say(error))
         too_many = "too many authentication failures" in str(error).lower()
         if isinstance(error, asyncssh.PermissionDenied) or too_many:
             if self._keys.locked is not None and not too_many:
@@ -208,14 +236,27 @@ class HopOpening(asyncssh.SSHClient):
             return NotLetIn(self._hop.user, where, tried, too_many, by_key=self._phase == "login")
         if self._phase == "login":
             return LinkLost(where, f"while signing in: {say(error)}")
-        return self._not_ssh(say(error), proxy_said)
+        return self._not_greeted(say(error), proxy_said)
 
-    def _not_ssh(self, why: str, proxy_said: str) -> LinkError:
+    def _no_match(self) -> str:
+        offers = self._greeting.offers
+        return without_match(self._asked, offers) if offers is not None else ""
+
+    def _not_greeted(self, why: str, proxy_said: str) -> LinkError:
+        """It hung up, or went silent, before its key could be checked: how far had it come?"""
+        where, greeting = self._hop.where, self._greeting
+        no_match = self._no_match()
+        if no_match:
+            return NoCommonAlgorithm(where, no_match)
+        if greeting.identification is not None:
+            return BrokenOff(where, greeting.identification, why)
+        said = greeting.said()
+        if any(words in said for words in _TURNED_AWAY):
+            return ServerBusy(where, said)
         if self._hop.proxy_command is not None:
-            return ProxyFailed(
-                self._hop.where, f"the ProxyCommand {clean(self._hop.proxy_command, 80)}", proxy_said or why
-            )
-        return NotSsh(self._hop.where, why)
+            through = f"the ProxyCommand {clean(self._hop.proxy_command, 80)}"
+            return ProxyFailed(where, through, proxy_said or said or why)
+        return NotSsh(where, f"it said: {said}" if said else why)
 
     def _key_refused(self, error: asyncssh.HostKeyNotVerifiable) -> LinkError:
         where, key = self._hop.where, self._shown

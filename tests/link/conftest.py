@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -43,6 +44,14 @@ def server(folder: Path) -> Iterator[Server]:
 def shipped(folder: Path) -> Package:
     """The small program."""
     return small_agent(folder)
+
+
+@pytest.fixture
+def refusing() -> Iterator[int]:
+    """A port where nobody listens, and nobody else can begin to."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import tomllib
+from textual.pilot import Pilot
+from textual.widgets import Input
 
 from console.actions import Actions
 from console.app import ConsoleApp
@@ -23,7 +25,7 @@ from console.screens.secret import AskSecret, ask_secret
 from console.settings import load_settings
 from console.view import LinkState
 from tests.support.needs import needs
-from tests.support.sshd import Server, free_port, keygen, sshd
+from tests.support.sshd import Server, keygen, sshd
 from tests.support.tree import make_tree
 from tests.ui.driving import press, screen_text, until
 
@@ -70,13 +72,20 @@ async def console_on(target: str | None) -> AsyncIterator[tuple[ConsoleApp, Targ
     yield app, book
 
 
+async def first_run(app: ConsoleApp, pilot: Pilot[int]) -> Input:
+    """The box that takes the address, once it can be typed into: a screen is there before what is on it."""
+    await until(pilot, lambda: app.focused is not None and app.focused.id == "address", LIMIT_S)
+    assert isinstance(app.screen, FirstRunScreen)
+    return app.screen.query_one("#address", Input)
+
+
 def state(book: TargetBook, name: str) -> LinkState | None:
     controller = book.controller(name)
     return controller.view.link.state if controller is not None else None
 
 
 async def test_switching_waits_neither_for_the_dead_nor_for_the_slow(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, refusing: int, tmp_path: Path
 ) -> None:
     root = make_tree(tmp_path / "prepared")
     held = asyncio.Event()
@@ -94,7 +103,7 @@ async def test_switching_waits_neither_for_the_dead_nor_for_the_slow(
                 f"read_only = {'true' if name == 'dead' else 'false'}"
                 for name, port, color in (
                     ("alive", server.port, "green"),
-                    ("dead", free_port(), "red"),
+                    ("dead", refusing, "red"),
                     ("slow", slow_port, "blue"),
                 )
             )
@@ -131,25 +140,25 @@ def locked(folder: Path) -> Iterator[Server]:
         yield running
 
 
-async def test_a_first_start_tries_the_pasted_command_and_then_saves_it(locked: Server, tmp_path: Path) -> None:
+async def test_a_first_start_tries_the_pasted_command_and_then_saves_it(
+    locked: Server, refusing: int, tmp_path: Path
+) -> None:
     config = tmp_path / "config" / "eagle3-console" / "config.toml"
     command = f"ssh -F /dev/null {locked.user}@127.0.0.1 -p {{port}} -i {locked.identity}"
     async with console_on(None) as (app, book), app.run_test(size=(120, 36)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, FirstRunScreen))
-        box = app.screen.query_one("#address")
-
-        box.value = command.format(port=free_port())  # type: ignore[attr-defined]
+        box = await first_run(app, pilot)
+        box.value = command.format(port=refusing)
         await pilot.press("enter")
         await until(pilot, lambda: "nothing is saved" in screen_text(app), LIMIT_S)
         assert "refused" in screen_text(app) and not config.exists() and book.rows() == ()
 
-        box.value = command.format(port=locked.port)  # type: ignore[attr-defined]
+        box.value = command.format(port=locked.port)
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, HostKeyDialog) and app.screen.armed, LIMIT_S)
         assert not config.exists()
         await pilot.press("y")
         await until(pilot, lambda: isinstance(app.screen, AskSecret) and app.screen.armed, LIMIT_S)
-        await until(pilot, lambda: app.focused is not None and app.focused.id == "line")
+        await until(pilot, lambda: app.focused is not None and app.focused.id == "line", LIMIT_S)
         await pilot.press(*"open", "space", *"sesame")
         assert "sesame" not in screen_text(app)
         await pilot.press("enter")
@@ -161,11 +170,10 @@ async def test_a_first_start_tries_the_pasted_command_and_then_saves_it(locked: 
     assert load_settings(row.name, {}, None).target is not None
 
 
-async def test_what_cannot_be_reached_is_saved_when_it_is_asked_for_again(tmp_path: Path) -> None:
-    words = f"ssh -F /dev/null nobody@127.0.0.1 -p {free_port()}"
+async def test_what_cannot_be_reached_is_saved_when_it_is_asked_for_again(refusing: int, tmp_path: Path) -> None:
+    words = f"ssh -F /dev/null nobody@127.0.0.1 -p {refusing}"
     async with console_on(None) as (app, book), app.run_test(size=(120, 36)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, FirstRunScreen))
-        app.screen.query_one("#address").value = words  # type: ignore[attr-defined]
+        (await first_run(app, pilot)).value = words
         await pilot.press("enter")
         await until(pilot, lambda: "Enter once more saves it" in " ".join(screen_text(app).split()), LIMIT_S)
         await pilot.press("enter")

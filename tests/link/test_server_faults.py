@@ -15,6 +15,7 @@ import pytest
 
 from console import link, link_hop
 from console.link_errors import (
+    BrokenOff,
     ChannelRefused,
     ConnectTimeout,
     HostNotFound,
@@ -22,12 +23,13 @@ from console.link_errors import (
     NoCommonAlgorithm,
     NotSsh,
     Refused,
+    ServerBusy,
 )
 from console.ship import Package
 from console.target import Target, parse_target
 from tests.link.conftest import Connect
 from tests.support.needs import needs
-from tests.support.sshd import Server, free_port, sshd
+from tests.support.sshd import Server, sshd
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -57,12 +59,11 @@ async def test_a_name_without_address(shipped: Package) -> None:
     assert "no-such-host.invalid" in str(error)
 
 
-async def test_a_port_where_nobody_listens(shipped: Package) -> None:
+async def test_a_port_where_nobody_listens(shipped: Package, refusing: int) -> None:
     needs("ssh")
-    port = free_port()
-    error = await refuse(Target("x", host="127.0.0.1", port=port, config_file="/dev/null"), shipped)
+    error = await refuse(Target("x", host="127.0.0.1", port=refusing, config_file="/dev/null"), shipped)
     assert isinstance(error, Refused)
-    assert f"127.0.0.1:{port}" in str(error)
+    assert f"127.0.0.1:{refusing}" in str(error)
 
 
 async def test_a_host_that_never_answers(shipped: Package) -> None:
@@ -124,18 +125,56 @@ async def test_a_web_server_on_that_port(shipped: Package, monkeypatch: pytest.M
         writer.close()
 
     async with something_else(web) as target:
-        assert isinstance(await refuse(target, shipped), NotSsh)
-
-
-async def test_no_algorithm_in_common(server: Server, shipped: Package) -> None:
-    target = replace(server.target(), ssh_options=("Ciphers=aes256-cbc,aes192-cbc",))
-    # Both ends hang up on the other at once; only when ours reads the server's list first can it say why.
-    for _ in range(5):
         error = await refuse(target, shipped)
-        if isinstance(error, NoCommonAlgorithm):
-            return
-        assert isinstance(error, NotSsh)
-    raise AssertionError("it was never told that there is no common algorithm")
+    assert isinstance(error, NotSsh) and "HTTP/1.1 400 Bad Request" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [
+        ("Ciphers=aes256-cbc,aes192-cbc", "cipher"),
+        ("KexAlgorithms=diffie-hellman-group1-sha1", "key exchange"),
+        ("HostKeyAlgorithms=rsa-sha2-512", "host key"),
+    ],
+)
+async def test_no_algorithm_in_common(option: str, kind: str, server: Server, shipped: Package) -> None:
+    # Both ends hang up on the other at once: what is told must not depend on who is first.
+    target = replace(server.target(), ssh_options=(option,))
+    for error in await asyncio.gather(*(refuse(target, shipped) for _ in range(4))):
+        assert isinstance(error, NoCommonAlgorithm)
+        assert f"no common {kind}: asked for {option.partition('=')[2]}" in str(error)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_a_server_that_breaks_off_did_speak_ssh(
+    silent: bool, shipped: Package, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs("ssh")
+    monkeypatch.setattr(link_hop, "GREET_LIMIT_S", 1.0)
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"a word before\r\nSSH-2.0-Elsewhere_1.0\r\n")
+        await reader.readline()
+        if silent:
+            await reader.read(-1)
+        writer.close()
+
+    async with something_else(greet) as target:
+        error = await refuse(target, shipped)
+    assert isinstance(error, BrokenOff) and not error.permanent
+    assert "SSH-2.0-Elsewhere_1.0" in str(error) and ("silent for 1 s" in str(error)) == silent
+
+
+async def test_an_address_that_is_kept_away_is_told_so(shipped: Package) -> None:
+    needs("ssh")
+
+    async def turn_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"Not allowed at this time\r\n")
+        writer.close()
+
+    async with something_else(turn_away) as target:
+        error = await refuse(target, shipped)
+    assert isinstance(error, ServerBusy) and not error.permanent and "PerSourcePenalties" in str(error)
 
 
 async def test_one_session_is_enough(folder: Path, connected: Connect) -> None:
@@ -163,8 +202,8 @@ async def test_a_server_too_busy_to_greet(folder: Path, shipped: Package) -> Non
         # Greeted, and staying there without signing in.
         error = await refuse(busy.target(), shipped)
         writer.close()
-    assert isinstance(error, NotSsh)
-    assert "overloaded" in str(error) and not error.permanent
+    assert isinstance(error, ServerBusy)
+    assert "MaxStartups" in str(error) and not error.permanent
 
 
 def test_a_name_service_that_hangs_keeps_nobody_from_quitting() -> None:

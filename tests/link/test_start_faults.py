@@ -73,6 +73,8 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "Unreachable": ("h", "no route"),
     "ConnectTimeout": ("h", 10.0),
     "NotSsh": ("h", "silent"),
+    "ServerBusy": ("h", "Exceeded MaxStartups"),
+    "BrokenOff": ("h", "SSH-2.0-x", "reset"),
     "NoCommonAlgorithm": ("h", "no cipher"),
     "HostKeyUnknown": ("h", "SHA256:new", "h ssh-ed25519 AAAA", "/pins/h"),
     "HostKeyChanged": ("h", ["SHA256:old"], "SHA256:new", ["ssh-keygen -R h -f /k"]),
