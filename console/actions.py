@@ -22,6 +22,7 @@ from console.who import operator_text
 from remote.errors import OperatorError
 from remote.options import Budget, Options
 from remote.text import clean
+from remote.tokenization import reason_words
 from widgets.stage_list import Stage, StageState
 
 RETOKENIZE_DEADLINE_S = 6 * 3600.0
@@ -65,7 +66,7 @@ class Actions:
         rows = view.snapshot.datasets if row is None else (row,)
         work = [r for r in rows if r.tokenization.decision == "rebuild" or (row is not None and r.responses)]
         stages = tuple(
-            Stage(r.folder, r.id, f"{count(r.answered)} answers: {clean(r.tokenization.reason or 'asked for', 80)}")
+            Stage(r.folder, r.id, f"{count(r.answered)} answers: {clean(reason_words(r.tokenization.reason or 'asked for'), 80)}")
             for r in work
         )
 

@@ -18,7 +18,7 @@ from remote.options import Options
 from remote.rules import RULES, room, unanswered
 from remote.steps import NOTE, OK, WARNING, Findings, Problem, Step
 from remote.text import clean
-from remote.tokenization import WOULD_LOSE
+from remote.tokenization import WOULD_LOSE, reason_words
 
 WORKING = frozenset({"resume", "start"})
 """Decisions that make a run generate."""
@@ -171,16 +171,16 @@ def _tokenization(
         found.step("tokenization", NOTE, "left as it is", "--retokenize never")
         return "skip", "never"
     if decision in WORKING:
-        found.step("tokenization", OK, "rebuilt when its inference is done", made.evidence)
+        found.step("tokenization", OK, "to be rebuilt when its inference is done", made.evidence)
         return "after-inference", "new-answers"
     _say_tokenization(made, found)
     seconds = (
         f", about {figures.duration(made.seconds)}" if made.seconds is not None and made.decision == "rebuild" else ""
     )
-    words = {"rebuild": "rebuilt", "skip": "left as it is", "none": "nothing to tokenize"}.get(
+    words = {"rebuild": "to be rebuilt", "skip": "left as it is", "none": "nothing to tokenize"}.get(
         made.decision, made.decision
     )
-    found.step("tokenization", OK, f"{words}: {made.reason.replace('-', ' ')}{seconds}", made.evidence)
+    found.step("tokenization", OK, f"{words}: {reason_words(made.reason)}{seconds}", made.evidence)
     return made.decision, made.reason
 
 

@@ -37,7 +37,8 @@ def _row(parts: Parts, folder: str, order: int, scan: DatasetScan | None, plan: 
         return row
     said = _said(parts, folder)
     growing = scan.growing_since is not None
-    in_work = folder in parts.in_work or (growing and not parts.running)
+    # Minutes may pass between two long answers of a slow script: a file that it holds open is being written all the same.
+    in_work = folder in parts.in_work or folder in parts.written_by_others or (growing and not parts.running)
     changed_at, responses_at = _changed_at(scan)
     answer_at = number(said.get("last_answer_at")) or (responses_at if scan.responses else None)
     sampled, no_think = parts.thinking.get(folder, (None, None))

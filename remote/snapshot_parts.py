@@ -53,3 +53,14 @@ class Parts:
         """The datasets that our generator answers or tokenizes right now."""
         named = self.progress.get("in_work")
         return [str(name) for name in named] if isinstance(named, list) else []
+
+    @property
+    def written_by_others(self) -> frozenset[str]:
+        """The datasets whose files a process that is not ours holds open for writing."""
+        return frozenset(
+            str(name)
+            for writer in self.writers
+            for names in (writer.get("datasets"),)
+            if isinstance(names, list)
+            for name in names
+        )

@@ -68,5 +68,6 @@ def record_stop(layout: Layout, by: str, stopped: Stopped, target: Identity | No
     """Put a stop into the audit. Raises OperatorError("audit")."""
     left = "; ".join(str(one) for one in stopped.left)
     outcome = "stopped" if stopped.done else ("started again" if stopped.respawned and not stopped.left else "not gone")
-    detail = f"left: {left}" if left else f"took {stopped.took_s:.1f} s, {' '.join(stopped.signals) or stopped.how}"
+    how = f"left: {left}" if left else f"took {stopped.took_s:.1f} s, {' '.join(stopped.signals) or stopped.how}"
+    detail = f"pid {target.pid}, {how}" if target else how
     audit.record(layout, by, what, outcome, detail, target.to_json() if target else None)

@@ -141,6 +141,11 @@ def _changed(
     return None
 
 
+def reason_words(reason: str) -> str:
+    """A decision's reason as a person reads it: `new records`, `no meta file`."""
+    return {"no-meta": "no meta file", "no-file": "no file yet"}.get(reason, reason.replace("-", " "))
+
+
 def accepts_loss(options: Options, folder: str) -> bool:
     """Whether `--accept` takes the loss of rows, everywhere or for this dataset."""
     codes = (WOULD_LOSE, f"{WOULD_LOSE}:{folder}", f"{WOULD_LOSE}:{dataset_id(folder)}")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,6 +131,13 @@ def test_stopping_what_another_operator_has_replaced_signals_nothing(tree: Path)
         it.call("stop", {"mode": "force", "identity": launched["identity"], "by": BY}, 60)
 
 
+STRAYS = "B2_opencodeinstruct"
+
+
+def _state(snapshot: dict[str, Any]) -> str:
+    return str(snapshot["datasets"][STRAYS]["state"])
+
+
 def test_a_foreign_writer_is_shown_and_killed_only_as_it_was_seen(tree: Path) -> None:
     script = tree.parent / "run_inference.py"
     script.write_text(
@@ -148,6 +156,8 @@ def test_a_foreign_writer_is_shown_and_killed_only_as_it_was_seen(tree: Path) ->
             assert writer["pid"] == stray.pid and writer["datasets"] == ["B2_opencodeinstruct"]
             assert writer["max_samples"] == 70 and writer["knows_token_budget"] is False
             assert it.until(lambda snapshot: snapshot["writers"][0].get("needless_tokens"))
+            # It appends nothing for minutes between two answers; what it holds open is being written all the same.
+            assert _state(it.until(lambda snapshot: snapshot["datasets"][STRAYS].get("in_work"))) == "running"
             with pytest.raises(OperatorError):
                 launch(it, options)  # it has not been named to be killed
             with pytest.raises(OperatorError):
@@ -155,7 +165,10 @@ def test_a_foreign_writer_is_shown_and_killed_only_as_it_was_seen(tree: Path) ->
             assert stray.poll() is None
             killed = it.call("kill_stray", {"identity": writer["identity"], "by": BY}, 60)
             assert killed["left"] == [] and killed["respawned"] is None
-            it.until(lambda snapshot: not snapshot["writers"])
+            after = it.until(lambda snapshot: not snapshot["writers"] and not snapshot["datasets"][STRAYS].get("in_work"))
+            assert _state(after) != "running"
+            entry = it.until(lambda snapshot: snapshot["audit"])["audit"][0]
+            assert entry["action"] == "kill" and entry["detail"].startswith(f"pid {stray.pid}, took ")
     finally:
         stray.kill()
         stray.wait()
