@@ -66,7 +66,11 @@ class Actions:
         rows = view.snapshot.datasets if row is None else (row,)
         work = [r for r in rows if r.tokenization.decision == "rebuild" or (row is not None and r.responses)]
         stages = tuple(
-            Stage(r.folder, r.id, f"{count(r.answered)} answers: {clean(reason_words(r.tokenization.reason or 'asked for'), 80)}")
+            Stage(
+                r.folder,
+                r.id,
+                f"{count(r.answered)} answers: {clean(reason_words(r.tokenization.reason or 'asked for'), 80)}",
+            )
             for r in work
         )
 

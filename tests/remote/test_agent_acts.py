@@ -165,7 +165,9 @@ def test_a_foreign_writer_is_shown_and_killed_only_as_it_was_seen(tree: Path) ->
             assert stray.poll() is None
             killed = it.call("kill_stray", {"identity": writer["identity"], "by": BY}, 60)
             assert killed["left"] == [] and killed["respawned"] is None
-            after = it.until(lambda snapshot: not snapshot["writers"] and not snapshot["datasets"][STRAYS].get("in_work"))
+            after = it.until(
+                lambda snapshot: not snapshot["writers"] and not snapshot["datasets"][STRAYS].get("in_work")
+            )
             assert _state(after) != "running"
             entry = it.until(lambda snapshot: snapshot["audit"])["audit"][0]
             assert entry["action"] == "kill" and entry["detail"].startswith(f"pid {stray.pid}, took ")
