@@ -34,6 +34,13 @@ STALE_AFTER_S = 6.0
 GIVE_UP_AFTER_S = 25.0
 """Silence after which the pipe is dropped and another agent is started."""
 
+ASLEEP_S = 6.0
+"""This process itself did not run for so long: the laptop slept, or it was stopped. What it now finds to read may be
+as old as that, and looks like news."""
+
+WAKE_ANSWER_S = 1.5
+"""What a link that survived a sleep takes to answer; it is made anew otherwise, which takes no longer."""
+
 WATCH_EVERY_S = 1.0
 PING_EVERY_S = 10.0
 PUBLISH_EVERY_S = 0.3
@@ -72,6 +79,8 @@ class Controller:
         self._subscribers: list[Subscriber] = []
         self._error: OperatorError | None = None
         self._closed = False
+        self._awake_s = steady_s()
+        self._proving: asyncio.Task[None] | None = None
         self._view = View(now=wall_s(), link=self._link, options=options)
 
     @property
@@ -98,6 +107,7 @@ class Controller:
         """Begin to connect and to publish; returns at once."""
         if self._tasks or self._closed:
             return
+        self._awake_s = steady_s()
         self._tasks = [
             asyncio.create_task(self._keep_connected(), name="controller-link"),
             asyncio.create_task(self._watch(), name="controller-watch"),
@@ -113,10 +123,11 @@ class Controller:
         if rpc is not None:
             with contextlib.suppress(OperatorError):
                 await rpc.call("bye", {}, 0.2)
-        for task in self._tasks:
+        tasks = [*self._tasks, *([self._proving] if self._proving is not None else [])]
+        for task in tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=CLOSE_DEADLINE_S)
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_DEADLINE_S)
         self._set_link(state=LinkState.CLOSED, stage="")
         self._settled.set()
         self._make_view()
@@ -231,7 +242,9 @@ class Controller:
 
     def on_heard(self) -> None:
         """The agent has said something."""
-        self._set_link(last_seen_at=wall_s())
+        self._look_at_the_clock()
+        if not self._talk.doubted:
+            self._set_link(last_seen_at=wall_s())
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
         """The snapshot as it is now: the link is live."""
@@ -249,6 +262,7 @@ class Controller:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             self._dirty.set()
+            self._look_at_the_clock()
             silent_s = self._talk.silent_s
             if silent_s >= STALE_AFTER_S and self._link.state is LinkState.LIVE:
                 self._set_link(state=LinkState.STALE)
@@ -257,6 +271,28 @@ class Controller:
             elif steady_s() - pinged_s >= PING_EVERY_S:
                 pinged_s = steady_s()
                 self._talk.ping()
+
+    def _look_at_the_clock(self) -> None:
+        """After a sleep nothing is fresh until the container has answered, and no pause is waited out."""
+        now_s = steady_s()
+        slept_s, self._awake_s = now_s - self._awake_s, now_s
+        if slept_s < ASLEEP_S:
+            return
+        self._retry_now.set()
+        if self._link.state in (LinkState.LIVE, LinkState.STALE):
+            self._talk.doubted = True
+            self._set_link(state=LinkState.STALE)
+            if self._proving is not None:
+                self._proving.cancel()
+            self._proving = asyncio.create_task(self._prove(slept_s), name="controller-prove")
+
+    async def _prove(self, slept_s: float) -> None:
+        try:
+            await self._talk.prove(WAKE_ANSWER_S)
+        except OperatorError:
+            self._talk.drop(f"{self._link.target} did not answer after a sleep of {slept_s:.0f} s here")
+        else:
+            self._retry_now.clear()
 
     async def _publish(self) -> None:
         while True:
@@ -285,5 +321,9 @@ class Controller:
                 )
 
     def _set_link(self, **changes: Any) -> None:
+        was_fresh = self._link.fresh
         self._link = replace(self._link, **changes)
         self._dirty.set()
+        if was_fresh and not self._link.fresh:
+            # At once: the link may be back before the next view is due, and nobody would have been told of the gap.
+            self._make_view()

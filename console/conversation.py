@@ -35,7 +35,7 @@ class Listener(Protocol):
         ...
 
     def on_heard(self) -> None:
-        """The agent has said something."""
+        """The agent has said something. Called before it is believed: the doubt may begin here."""
         ...
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
@@ -55,6 +55,8 @@ class Conversation:
         self._feed = feed
         self._listener = listener
         self._asides: set[asyncio.Task[None]] = set()
+        self.doubted = False
+        """What comes may have waited on this side for long: it is taken in, but nobody is told that it is news."""
         self.rpc: Rpc | None = None
         self.heard_s: float | None = None
         """When the agent last sent something of itself, on our steady clock."""
@@ -69,7 +71,7 @@ class Conversation:
         self._listener.on_stage("connecting")
         pipe = await self._open()
         self._feed.lost()
-        self.heard_s = steady_s()
+        self.heard_s, self.doubted = steady_s(), False
         self.rpc = rpc = Rpc(pipe, self._take)
         reading = asyncio.create_task(rpc.run(), name="agent-read")
         try:
@@ -104,6 +106,19 @@ class Conversation:
         if self.rpc is not None:
             self._aside(self._timed(self.rpc, "ping", {}, PING_DEADLINE_S))
 
+    async def prove(self, limit_s: float) -> None:
+        """End the doubt by a question that is asked now: its answer comes after all that the agent had said before.
+
+        Raises OperatorError when there is none within `limit_s`; the doubt lasts until the conversation ends then.
+        """
+        if self.rpc is None:
+            return
+        await self._timed(self.rpc, "ping", {}, limit_s)
+        self.doubted = False
+        self._hear()
+        if self._feed.snapshot is not None:
+            self._listener.on_snapshot(self._feed.snapshot)
+
     def drop(self, why: str) -> None:
         """Give the connection up; `run` raises, and every waiting call with it."""
         if self.rpc is not None:
@@ -118,15 +133,19 @@ class Conversation:
         if isinstance(at, (int, float)):
             self._listener.on_trip(trip_s, at - (began_wall_s + trip_s / 2))
 
-    def _take(self, message: Notification) -> None:
-        self.heard_s = steady_s()
+    def _hear(self) -> None:
         self._listener.on_heard()
+        if not self.doubted:
+            self.heard_s = steady_s()
+
+    def _take(self, message: Notification) -> None:
+        self._hear()
         try:
             snapshot = self._feed.take(message)
         except OutOfStep:
             self._ask_again()
             return
-        if snapshot is not None:
+        if snapshot is not None and not self.doubted:
             self._listener.on_snapshot(snapshot)
 
     def _ask_again(self) -> None:

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 
+from console.clock import steady_s
 from console.commands.output import put
 from console.controller import Controller
 from console.heartbeat import Heartbeat
@@ -82,7 +83,7 @@ async def _watch(controller: Controller, as_json: bool, tellers: list[Postman | 
     watcher = Watcher()
     try:
         view = controller.view
-        knocked_s = time.monotonic()
+        knocked_s = steady_s()
         while True:
             for event in watcher.step(view):
                 _tell(event, view, as_json)
@@ -90,11 +91,11 @@ async def _watch(controller: Controller, as_json: bool, tellers: list[Postman | 
             for teller in tellers:
                 teller.look(view)
             if view.link.next_try_at is None and _waits_for_a_person(view):
-                if time.monotonic() - knocked_s > KNOCK_AGAIN_S:
-                    knocked_s = time.monotonic()
+                if steady_s() - knocked_s > KNOCK_AGAIN_S:
+                    knocked_s = steady_s()
                     controller.reconnect_now()
             else:
-                knocked_s = time.monotonic()
+                knocked_s = steady_s()
             view = await views.get()
     finally:
         unsubscribe()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -161,13 +162,14 @@ def test_a_followed_log_outlasts_a_lost_link(tmp_path: Path, root: Path) -> None
     process = start_console("logs", "local", "--root", str(root), "-f", home=tmp_path / "home")
     shown = Following(process)
     wait_until(lambda: shown.said("first"), 30, "the end of the log")
-    killed = set(children(process.pid))
-    for agent in killed:
-        os.kill(agent, signal.SIGKILL)
-    # It may be back between two looks at the log; then there was nothing to say.
-    wait_until(lambda: bool(set(children(process.pid)) - killed), 30, "another agent takes over")
-    with log.open("a") as file:
-        file.write("second\n")
-    wait_until(lambda: shown.said("second"), 30, "it goes on where it was")
+    for gaps, words in enumerate(("second", "third"), 1):
+        for agent in children(process.pid):
+            os.kill(agent, signal.SIGKILL)
+        # However soon it is back, before the next look at the log or after it.
+        wait_until(functools.partial(shown.said, "goes on when it is back", gaps), 30, "the gap is told")
+        with log.open("a") as file:
+            file.write(f"{words}\n")
+        wait_until(functools.partial(shown.said, words), 30, "it goes on where it was")
     shown.end()
-    assert shown.out == ["first\n", "second\n"]
+    assert shown.out == ["first\n", "second\n", "third\n"]
+    assert sum("goes on when it is back" in line for line in shown.err) == 2, "and each gap once"

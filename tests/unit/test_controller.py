@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from console import clock, conversation
 from console import controller as controller_module
 from console.controller import Controller
 from console.link_state import LONGEST_PAUSE_S, after_failure, backoff_s
@@ -39,6 +40,7 @@ class Scripted:
             **answers,
         }
         self.calls: list[str] = []
+        self.last_id: int | str | None = None
         self.closed = False
         self.whole_on_hello = True
         self._out: asyncio.Queue[bytes | OperatorError] = asyncio.Queue()
@@ -52,6 +54,7 @@ class Scripted:
     async def write(self, data: bytes) -> None:
         request = protocol.parse_request(data)
         self.calls.append(request.method)
+        self.last_id = request.id
         answer = self.answers.get(request.method)
         if isinstance(answer, OperatorError):
             self.say(protocol.failure(request.id, answer))
@@ -159,6 +162,87 @@ async def test_a_tick_is_enough_to_stay_live() -> None:
         pipe.say(protocol.tick(1000.0 + number))
         await asyncio.sleep(0.02)
     assert states == {LinkState.LIVE} and dialler.tries == 1
+    await controller.close()
+
+
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As patient with silence as the console is: the test plays a link that says little."""
+    monkeypatch.setattr(controller_module, "STALE_AFTER_S", 6.0)
+    monkeypatch.setattr(controller_module, "GIVE_UP_AFTER_S", 25.0)
+
+
+class Clock:
+    """The steady clock, put forward by a sleep in which this process did not run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.slept_s = 0.0
+        for module in (controller_module, conversation):
+            monkeypatch.setattr(module, "steady_s", lambda: clock.steady_s() + self.slept_s)
+
+
+async def test_after_a_sleep_nothing_is_fresh_until_the_agent_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    patient(monkeypatch)
+    monkeypatch.setattr(controller_module, "WATCH_EVERY_S", 60.0)
+    ours = Clock(monkeypatch)
+    pipe = Scripted(ping=None)
+    controller, dialler = await started(pipe)
+    await seen(controller, state_is(LinkState.LIVE))
+    views: list[View] = []
+    controller.subscribe(views.append)
+    ours.slept_s = 3600.0
+    # What had arrived before the sleep is read only now: it is old, whatever it looks like.
+    pipe.say(protocol.tick(1001.0))
+    pipe.say(protocol.patch(2, 1002.0, {"datasets": {"B1_glaive": {"tokens": 25}}}))
+    view = await seen(controller, state_is(LinkState.STALE))
+    assert view.link.age_s is not None and view.link.age_s >= 3600.0
+    await seen(controller, lambda view: "ping" in pipe.calls)
+    pipe.say(protocol.tick(1003.0))
+    pipe.say(protocol.result(pipe.last_id, {"at": 4600.0}))
+    view = await seen(controller, state_is(LinkState.LIVE))
+    assert view.link.age_s is not None and view.link.age_s < 60.0 and dialler.tries == 1
+    assert view.snapshot is not None and (view.snapshot.at, view.snapshot.datasets[0].tokens) == (1003.0, 25)
+    states = [view.link.state for view in views]
+    assert states == sorted(states, key=[LinkState.STALE, LinkState.LIVE].index), "once, and never in between"
+    await controller.close()
+
+
+async def test_a_link_that_a_sleep_has_killed_is_made_anew_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    patient(monkeypatch)
+    monkeypatch.setattr(controller_module, "WAKE_ANSWER_S", 0.05)
+    monkeypatch.setattr(controller_module, "backoff_s", lambda attempt, chance, network: 60.0)
+    ours = Clock(monkeypatch)
+    controller, dialler = await started(Scripted(ping=None), Scripted())
+    await seen(controller, state_is(LinkState.LIVE))
+    ours.slept_s = 60.0
+    await seen(controller, state_is(LinkState.STALE))
+    await seen(controller, state_is(LinkState.LIVE))
+    assert dialler.tries == 2
+    await controller.close()
+
+
+async def test_a_pause_between_two_tries_does_not_outlast_a_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller_module, "backoff_s", lambda attempt, chance, network: 60.0)
+    ours = Clock(monkeypatch)
+    controller, _ = await started(OperatorError("refused", "nobody listens", "start it"), Scripted())
+    await seen(controller, lambda view: view.link.code == "refused")
+    ours.slept_s = 60.0
+    await seen(controller, state_is(LinkState.LIVE))
+    await controller.close()
+
+
+async def test_a_gap_is_told_however_short_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    patient(monkeypatch)
+    monkeypatch.setattr(controller_module, "PUBLISH_EVERY_S", 0.3)
+    monkeypatch.setattr(controller_module, "backoff_s", lambda attempt, chance, network: 0.0)
+    pipes = [Scripted(), Scripted(), Scripted()]
+    controller, dialler = await started(*pipes)
+    await seen(controller, state_is(LinkState.LIVE))
+    gaps: list[str] = []
+    controller.subscribe(lambda view: gaps.append(view.link.error) if not view.link.fresh else None)
+    for number, pipe in enumerate(pipes[:2]):
+        pipe.end(OperatorError("link-lost", f"gap {number}"))
+        await seen(controller, lambda view, number=number: view.link.fresh and dialler.tries == number + 2)  # type: ignore[misc]
+    assert [gap for gap in dict.fromkeys(gaps) if gap] == ["gap 0", "gap 1"]
     await controller.close()
 
 
