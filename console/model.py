@@ -2,7 +2,8 @@
 
 No clock, no I/O, no behaviour beyond reading. `None` is unknown, never zero; an identity is
 kept as the agent sent it, because it is only ever sent back. Times are seconds of the
-container's clock; `console.view` relates them to ours. `console.read_snapshot` makes these values.
+container's clock; `console.view` relates them to ours. A field's type says what the agent may send
+for it (`console.shape`); `console.read_snapshot` makes these values, `console.status_json` tells them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
+
+from console.shape import (
+    Count,
+    Counts,
+    Flag,
+    Line,
+    Lines,
+    LongLine,
+    LongLines,
+    Name,
+    Names,
+    Number,
+    Opaque,
+    Who,
+    Whole,
+    Word,
+)
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 """A mapping without anything, shared by the defaults."""
@@ -26,23 +44,23 @@ RUNNING_VERDICTS = frozenset({"starting", "running", "running-unsupervised"})
 class Problem:
     """One kind of problem in one file's records: how many, and where the first one is."""
 
-    code: str
-    count: int | None = None
-    line: int | None = None
-    offset: int | None = None
-    example: str = ""
+    code: Word
+    count: Count | None = None
+    line: Count | None = None
+    offset: Count | None = None
+    example: Line = ""
 
 
 @dataclass(frozen=True)
 class Schema:
     """Records of one dataset by class, each record in exactly one."""
 
-    valid: int | None = None
-    repairable: int | None = None
-    unusable: int | None = None
-    duplicates: int | None = None
-    orphans: int | None = None
-    torn: int | None = None
+    valid: Count | None = None
+    repairable: Count | None = None
+    unusable: Count | None = None
+    duplicates: Count | None = None
+    orphans: Count | None = None
+    torn: Count | None = None
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -55,44 +73,44 @@ class Schema:
 class Decision:
     """What a restart would do with one dataset, and the reason's code."""
 
-    decision: str | None = None
-    reason: str | None = None
+    decision: Word | None = None
+    reason: Word | None = None
 
 
 @dataclass(frozen=True)
 class Dataset:
     """One row of the table. `budget` is in completion tokens, 0 for none."""
 
-    folder: str
-    id: str
-    title: str
-    kind: str | None = None
-    state: str | None = None
-    order: int | None = None
-    prompts: int | None = None
-    responses: int | None = None
-    tokenized: int | None = None
-    tokens: int | None = None
-    budget: int | None = None
-    answered: int | None = None
-    prompts_left: int | None = None
-    no_eos: int | None = None
-    trailing_assistant: int | None = None
-    prompt_mismatches: int | None = None
+    folder: Name
+    id: Word = ""
+    title: Word = ""
+    kind: Word | None = None
+    state: Word | None = None
+    order: Count | None = None
+    prompts: Count | None = None
+    responses: Count | None = None
+    tokenized: Count | None = None
+    tokens: Count | None = None
+    budget: Count | None = None
+    answered: Count | None = None
+    prompts_left: Count | None = None
+    finish_reasons: Counts = field(default_factory=lambda: EMPTY)
+    no_eos: Count | None = None
+    trailing_assistant: Count | None = None
+    prompt_mismatches: Count | None = None
     """Answers that the last tokenizing left out because their prompt is rendered differently now."""
-    sampled: int | None = None
-    no_think: int | None = None
+    sampled: Count | None = None
+    no_think: Count | None = None
     """Of the `sampled` latest answers, those without the model's end-of-thinking token; None where it has none."""
-    finish_reasons: Mapping[str, int] = field(default_factory=lambda: EMPTY)
     schema: Schema = Schema()
     inference: Decision = Decision()
     tokenization: Decision = Decision()
-    in_work: bool = False
-    in_flight: int | None = None
-    rate_tokens_s: float | None = None
-    last_answer_at: float | None = None
-    files_changed_at: float | None = None
-    growing: bool = False
+    in_work: Flag = False
+    in_flight: Count | None = None
+    rate_tokens_s: Number | None = None
+    last_answer_at: Number | None = None
+    files_changed_at: Number | None = None
+    growing: Flag = False
     """Somebody appends to its responses right now."""
 
     @property
@@ -112,41 +130,41 @@ class Dataset:
 class Exit:
     """How the last run ended, as its supervisor wrote it: `reason` for programs, `detail` for people."""
 
-    code: int | None = None
-    signal: int | None = None
-    at: float | None = None
-    reason: str = ""
-    detail: str = ""
-    by: str = ""
-    oom: bool | None = None
+    code: Whole | None = None
+    signal: Whole | None = None
+    at: Number | None = None
+    reason: Line = ""
+    detail: Line = ""
+    by: Name = ""
+    oom: Flag | None = None
 
 
 @dataclass(frozen=True)
 class Generator:
     """The process that this console launches, or launched."""
 
-    verdict: str = "unknown"
-    detail: str = ""
-    by: str = ""
-    run_id: str | None = None
-    pid: int | None = None
-    supervisor_pid: int | None = None
-    identity: Mapping[str, Any] | None = None
-    argv: tuple[str, ...] = ()
-    token_budget: str | None = None
-    since: float | None = None
-    release: str | None = None
-    in_flight: int | None = None
-    paused: bool | None = None
-    draining: bool | None = None
-    in_work: tuple[str, ...] = ()
-    rate_tokens_s: float | None = None
-    answers: int | None = None
-    requests: int | None = None
-    retries: int | None = None
-    errors: Mapping[str, int] = field(default_factory=lambda: EMPTY)
-    engine_state: str | None = None
-    progress_at: float | None = None
+    verdict: Word = "unknown"
+    detail: Line = ""
+    run_id: Word | None = None
+    pid: Count | None = None
+    supervisor_pid: Count | None = None
+    identity: Opaque | None = None
+    argv: Lines = ()
+    token_budget: Line | None = None
+    since: Number | None = None
+    by: Name = ""
+    release: Word | None = None
+    in_flight: Count | None = None
+    in_work: Names = ()
+    paused: Flag | None = None
+    draining: Flag | None = None
+    rate_tokens_s: Number | None = None
+    answers: Count | None = None
+    requests: Count | None = None
+    retries: Count | None = None
+    errors: Counts = field(default_factory=lambda: EMPTY)
+    engine_state: Word | None = None
+    progress_at: Number | None = None
     exit: Exit | None = None
 
     @property
@@ -159,68 +177,68 @@ class Generator:
 class Parent:
     """The process that may start a killed writer again."""
 
-    pid: int | None = None
-    argv: tuple[str, ...] = ()
-    respawns: bool | None = None
+    pid: Count | None = None
+    argv: Lines = ()
+    respawns: Flag | None = None
 
 
 @dataclass(frozen=True)
 class Writer:
     """A process that writes the datasets and was not launched by this console."""
 
-    pid: int
-    identity: Mapping[str, Any] | None = None
-    argv: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    datasets: tuple[str, ...] = ()
-    script: str | None = None
-    script_digest: str | None = None
-    script_mtime: float | None = None
-    knows_token_budget: bool | None = None
-    token_budget: str | None = None
-    max_samples: int | None = None
-    since: float | None = None
-    cwd: str | None = None
+    pid: Count
+    identity: Opaque | None = None
+    argv: Lines = ()
+    files: LongLines = ()
+    datasets: Names = ()
+    script: LongLine | None = None
+    script_digest: Word | None = None
+    script_mtime: Number | None = None
+    knows_token_budget: Flag | None = None
+    token_budget: Line | None = None
+    max_samples: Count | None = None
+    since: Number | None = None
+    cwd: LongLine | None = None
     parent: Parent | None = None
-    needless_tokens: int | None = None
-    needless_s: float | None = None
-    needless_gpu_h: float | None = None
-    needless_cost: float | None = None
-    needless_by: Mapping[str, int] = field(default_factory=lambda: EMPTY)
+    needless_tokens: Count | None = None
+    needless_s: Number | None = None
+    needless_gpu_h: Number | None = None
+    needless_cost: Number | None = None
+    needless_by: Counts = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True)
 class Engine:
     """The engine as the container sees it. `health` is healthy, unhealthy, loading, down or unknown."""
 
-    url: str | None = None
-    health: str = "unknown"
-    detail: str = ""
-    model_path: str | None = None
-    served_name: str | None = None
-    version: str | None = None
-    weight_version: str | None = None
-    context_length: int | None = None
-    running: int | None = None
-    queued: int | None = None
-    token_usage: float | None = None
-    tokens_s: float | None = None
-    since: float | None = None
-    expected_model: bool | None = None
+    url: Line | None = None
+    health: Word = "unknown"
+    detail: Line = ""
+    model_path: Line | None = None
+    served_name: Line | None = None
+    expected_model: Flag | None = None
     """Whether it serves the model that the options name; None where that cannot be compared."""
+    version: Word | None = None
+    weight_version: Name | None = None
+    context_length: Count | None = None
+    running: Count | None = None
+    queued: Count | None = None
+    token_usage: Number | None = None
+    tokens_s: Number | None = None
+    since: Number | None = None
 
 
 @dataclass(frozen=True)
 class Gpu:
     """One GPU's row of nvidia-smi; what it does not support is None."""
 
-    index: int | None = None
-    name: str = ""
-    utilisation: float | None = None
-    memory_used_bytes: int | None = None
-    memory_total_bytes: int | None = None
-    temperature_c: float | None = None
-    power_w: float | None = None
+    index: Count | None = None
+    name: Word = ""
+    utilisation: Number | None = None
+    memory_used_bytes: Count | None = None
+    memory_total_bytes: Count | None = None
+    temperature_c: Number | None = None
+    power_w: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -228,83 +246,83 @@ class Gpus:
     """All GPUs, or none and the reason."""
 
     rows: tuple[Gpu, ...] = ()
-    detail: str = ""
+    detail: Line = ""
 
 
 @dataclass(frozen=True)
 class Disk:
     """The file system that holds the root."""
 
-    free_bytes: int | None = None
-    total_bytes: int | None = None
-    free_inodes: int | None = None
+    free_bytes: Count | None = None
+    total_bytes: Count | None = None
+    free_inodes: Count | None = None
 
 
 @dataclass(frozen=True)
 class Host:
     """The container itself."""
 
-    hostname: str | None = None
-    boot_id: str | None = None
-    cpus: int | None = None
-    memory_total_bytes: int | None = None
-    memory_available_bytes: int | None = None
+    hostname: Name | None = None
+    boot_id: Word | None = None
+    cpus: Count | None = None
+    memory_total_bytes: Count | None = None
+    memory_available_bytes: Count | None = None
 
 
 @dataclass(frozen=True)
 class Agent:
     """The helper that made the snapshot."""
 
-    release: str | None = None
-    pid: int | None = None
-    python: str | None = None
+    release: Word | None = None
+    pid: Count | None = None
+    python: Word | None = None
 
 
 @dataclass(frozen=True)
 class Lock:
     """The writers' lock of the root; `holder` names who has it."""
 
-    held: bool | None = None
-    holder: str = ""
+    held: Flag | None = None
+    holder: Line = ""
 
 
 @dataclass(frozen=True)
 class Hold:
     """An operator's order that nothing be started."""
 
-    by: str = ""
-    reason: str = ""
-    at: float | None = None
-    until: float | None = None
+    by: Name = ""
+    reason: Line = ""
+    at: Number | None = None
+    until: Number | None = None
 
 
 @dataclass(frozen=True)
 class Ack:
     """An alert that somebody has taken notice of."""
 
-    key: str
-    by: str = ""
-    at: float | None = None
-    note: str = ""
+    key: Name
+    by: Name = ""
+    at: Number | None = None
+    note: Line = ""
 
 
 @dataclass(frozen=True)
 class AuditEntry:
     """Who did what, when."""
 
-    at: float | None = None
-    who: str = ""
-    action: str = ""
-    outcome: str = ""
-    detail: str = ""
+    at: Number | None = None
+    who: Who = ""
+    action: Word = ""
+    outcome: Name = ""
+    detail: Line = ""
 
 
 @dataclass(frozen=True)
 class Log:
     """The end of the run's log."""
 
-    size: int | None = None
-    lines: tuple[str, ...] = ()
+    size: Count | None = None
+    lines: LongLines = ()
 
 
 @dataclass(frozen=True)
@@ -315,9 +333,9 @@ class Snapshot:
     values of the snapshot that had a type they must not have, and are unknown therefore.
     """
 
-    seq: int
-    at: float
-    root: str
+    seq: Whole = 0
+    at: Number = 0.0
+    root: LongLine = ""
     host: Host = Host()
     agent: Agent = Agent()
     datasets: tuple[Dataset, ...] = ()
@@ -331,10 +349,10 @@ class Snapshot:
     acks: tuple[Ack, ...] = ()
     audit: tuple[AuditEntry, ...] = ()
     log: Log = Log()
-    problems: tuple[str, ...] = ()
-    pending: tuple[str, ...] = ()
+    problems: Lines = ()
+    pending: Lines = ()
     """Parts at their first look: what is unknown because of them will be known soon."""
-    misread: tuple[str, ...] = ()
+    misread: Lines = ()
 
     def dataset(self, name: str) -> Dataset | None:
         """The dataset of this folder or id."""
