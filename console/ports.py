@@ -78,6 +78,8 @@ class Proposal:
     yes: str
     execute: Callable[[str, Progress], Awaitable[Outcome]]
     choices: tuple[Choice, ...] = ()
+    gist: tuple[str, ...] = ()
+    """What it comes to, in a few lines, where the whole is long and stands elsewhere: the trace of a restart."""
 
 
 class Operations(Protocol):

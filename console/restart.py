@@ -16,9 +16,11 @@ from console.clock import wall_s
 from console.model import Generator, Writer
 from console.plan_diff import plan_differences
 from console.ports import Ask, Outcome, Progress, Proposal, Remark
+from console.restart_outcome import failure, looked_again
 from console.short_command import short_command
 from console.stages import StageBoard
-from console.text import age, count
+from console.text import age, count, plural
+from console.trace_gist import gist_lines
 from console.view import ControllerLike, Level, View
 from console.watching import wait_for
 from console.who import operator_text
@@ -161,6 +163,7 @@ async def propose(
         ask=ask,
         yes=_yes(frozen),
         execute=execute,
+        gist=gist_lines(frozen.plan),
     )
     return proposal, frozen
 
@@ -216,7 +219,8 @@ def _target_lines(frozen: RestartPlan, view: View) -> tuple[str, ...]:
         lines.append(f"  not started by this console; up {age(view.age_s(writer.since))}")
         if writer.parent is not None and writer.parent.respawns:
             lines.append(
-                f"  its parent, pid {writer.parent.pid} ({short_command(writer.parent.argv, 80)}), may start it again"
+                f"  its parent, pid {writer.parent.pid} ({short_command(writer.parent.argv, 80)}), may start it again:"
+                f" end that first, on the container: kill {writer.parent.pid}"
             )
     return tuple(lines)
 
@@ -275,7 +279,8 @@ async def _carry_out(
         remarks = await _verify(controller, board, launched)
     except OperatorError as error:
         board.give_up(stage, str(error))
-        outcome = _failure(stage, error, done, launched)
+        outcome = failure(stage, error, done, launched)
+        outcome = await looked_again(controller, outcome, stage, error, frozen.generator)
         await _audit(controller, frozen, outcome)
         return outcome
     outcome = Outcome(
@@ -309,19 +314,24 @@ async def _stop(controller: ControllerLike, frozen: RestartPlan, board: StageBoa
         done.append(f"stopped pid {frozen.generator.pid}")
     for writer in frozen.strays:
         killed = await controller.call("kill_stray", {"identity": writer.identity, "by": by}, STRAY_DEADLINE_S)
-        _refuse_left(killed, f"pid {writer.pid}")
-        done.append(f"killed pid {writer.pid}")
+        done += _killed(killed, writer)
+    if frozen.strays:
+        await _await_free_engine(controller, board, done)
     board.set("stop", StageState.DONE, "; ".join(done))
-    if not frozen.strays:
+
+
+async def _await_free_engine(controller: ControllerLike, board: StageBoard, done: list[str]) -> None:
+    """The requests of what was killed decode on after it; said, rather than let two loads share the engine unseen."""
+    if controller.view.snapshot is None or _engine_free(controller.view):
         return
-    # Its requests decode on after it is gone; say so rather than let two loads share the engine unseen.
-    view = await wait_for(controller, _engine_free, ENGINE_FREE_DEADLINE_S)
-    if view is None:
-        left = controller.view.snapshot.engine.running if controller.view.snapshot else None
-        note = (
-            "its requests may still run on the engine" if left is None else f"{left} requests still run on the engine"
-        )
-        board.set("stop", StageState.DONE, f"{'; '.join(done)}; {note}")
+    board.set("stop", StageState.WORKING, f"{'; '.join(done)}; waiting for its requests to leave the engine")
+    if await wait_for(controller, _engine_free, ENGINE_FREE_DEADLINE_S) is not None:
+        return
+    left = controller.view.snapshot.engine.running if controller.view.snapshot else None
+    if left is None:
+        done.append("its requests may still run on the engine")
+    else:
+        done.append(f"{plural(left, 'request')} still run{'s' if left == 1 else ''} on the engine")
 
 
 def _engine_free(view: View) -> bool:
@@ -333,13 +343,19 @@ def _refuse_left(stopped: Mapping[str, Any], what: str) -> None:
     if left:
         named = ", ".join(clean(item, 120) for item in left)
         raise OperatorError("not-gone", f"{what} is not gone: {named} is left", "kill it with --force, then restart")
-    respawned = stopped.get("respawned")
-    if respawned:
-        raise OperatorError(
-            "respawned",
-            f"{what} was killed and something started it again as pid {clean(respawned, 80)}",
-            "stop its parent first",
-        )
+
+
+def _killed(killed: Mapping[str, Any], writer: Writer) -> list[str]:
+    _refuse_left(killed, f"pid {writer.pid}")
+    respawned = killed.get("respawned")
+    if not respawned:
+        return [f"killed pid {writer.pid}"]
+    parent = writer.parent.pid if writer.parent is not None else None
+    raise OperatorError(
+        "respawned",
+        f"pid {writer.pid} was killed and something started it again as pid {clean(respawned, 80)}",
+        f"end its parent first, on the container: kill {parent}" if parent else "end what starts it again first",
+    )
 
 
 async def _launch(controller: ControllerLike, frozen: RestartPlan, api_key: str | None) -> Mapping[str, Any]:
@@ -390,25 +406,6 @@ async def _verify(controller: ControllerLike, board: StageBoard, launched: Mappi
     if engine not in ("ok", "healthy", "up"):
         return [Remark(Level.WARNING, f"the engine is {clean(engine, 80)}: the run waits for it")]
     return []
-
-
-def _failure(stage: str, error: OperatorError, done: list[str], launched: Mapping[str, Any] | None) -> Outcome:
-    killed = bool(done) and launched is None
-    remarks = [Remark(Level.CRITICAL, str(error))]
-    if done:
-        remarks.append(Remark(Level.WARNING, "done: " + "; ".join(done)))
-    if error.code == "link-lost":
-        remarks.append(
-            Remark(
-                Level.WARNING, "whether that step was carried out is unknown: look at the state before you press again"
-            )
-        )
-    if killed:
-        return Outcome(False, "KILLED BUT NOT STARTED: nothing generates now", tuple(remarks), press="r")
-    if launched is not None:
-        return Outcome(False, f"started, but not verified: {error.message}", tuple(remarks), press="l")
-    remarks.append(Remark(Level.NOTE, "nothing was killed and nothing was started"))
-    return Outcome(False, f"not restarted: {stage} failed", tuple(remarks))
 
 
 async def _audit(controller: ControllerLike, frozen: RestartPlan, outcome: Outcome) -> None:

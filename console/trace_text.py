@@ -15,7 +15,7 @@ from console.styled import ASCII, NAME_WIDTH, Span, TraceLine, flow, marked, num
 from console.trace_running import launch_flags, running_lines
 from remote.text import clean
 
-__all__ = ["ASCII", "Span", "TraceLine", "dataset_lines", "plain", "preflight_lines", "trace_lines"]
+__all__ = ["ASCII", "Span", "TraceLine", "amount_words", "dataset_lines", "plain", "preflight_lines", "trace_lines"]
 
 MARKS = {"ok": "✓", "warning": "!", "blocked": "✗", "blocker": "✗", "skip": "·", "note": "·", "bypassed": "·"}
 _STYLES = {"ok": "ok", "warning": "warning", "blocked": "bad", "blocker": "bad"}
@@ -75,11 +75,12 @@ def _totals(plan: Mapping[str, Any]) -> list[Span]:
     work, skip = whole(totals, "work"), whole(totals, "skip")
     some = f"{text.plural(work, 'dataset')} work{'s' if work == 1 else ''}, {skip} skip{'s' if skip == 1 else ''}"
     spans.append(Span(f"{some}{f', {blocked} blocked' if blocked else ''}"))
-    spans.append(Span(_amount(totals)))
+    spans.append(Span(amount_words(totals)))
     return spans
 
 
-def _amount(totals: Mapping[str, Any]) -> str:
+def amount_words(totals: Mapping[str, Any]) -> str:
+    """What the run will make and take: tokens, answers, time, GPU-hours, cost and bytes, as far as each is known."""
     if not totals.get("expected_tokens"):
         return "no new tokens"
     parts = [

@@ -7,6 +7,7 @@ set is the union of config.json, generation_config.json and the tokenizer's toke
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from remote.errors import OperatorError
+from remote.nearby import nearby
 from remote.options import Options
 from remote.text import clean
 
@@ -108,7 +110,8 @@ def check_folder(folder: Path) -> None:
     except NotADirectoryError:
         why = "is not a folder"
     except FileNotFoundError:
-        why = "does not exist on this machine"
+        there = nearby(folder)
+        why = f"does not exist on {clean(os.uname().nodename, 80)}{f' ({there})' if there else ''}"
     except OSError as error:
         why = f"cannot be read ({error.strerror or error})"
     else:

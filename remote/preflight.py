@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from remote import audit, preflight_engine, preflight_host, preflight_python
+from remote import audit, preflight_budget, preflight_engine, preflight_host, preflight_python
 from remote.check import WARNING, Check, apply_accept
 from remote.choose_python import choose_python
 from remote.errors import OperatorError
@@ -33,6 +33,7 @@ CHECKS: tuple[Callable[[Look], Check], ...] = (
     preflight_engine.model,
     preflight_engine.context,
     preflight_engine.settings,
+    preflight_budget.budget,
     preflight_host.disk,
     preflight_host.root,
     preflight_host.lock,

@@ -20,6 +20,7 @@ from remote.dataset_scan import DatasetScan, FileFacts
 from remote.errors import OperatorError
 from remote.index import index_key, load_index, save_index
 from remote.layout import DECLARED
+from remote.nearby import nearby
 from remote.options import Budget
 from remote.records import Rules
 from remote.text import clean
@@ -192,7 +193,8 @@ class Scanner:
         except (FileNotFoundError, NotADirectoryError):
             raise OperatorError(
                 "no-root",
-                f"there is no folder {clean(self.root)} on this machine",
+                f"there is no folder {clean(self.root)} on {clean(os.uname().nodename, 80)}"
+                + (f"; {there}" if (there := nearby(Path(self._path))) else ""),
                 "check --root, and that the data volume is mounted",
             ) from None
         except OSError as error:

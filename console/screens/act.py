@@ -62,6 +62,7 @@ class ActDialog(Dialog[Outcome]):
 
     def body(self) -> Iterable[Widget]:
         yield Paragraph("freezing the target, running preflight and the trace …", id="target")
+        yield Paragraph(id="gist")
         yield Block(id="stages")
         yield Paragraph(id="remarks")
         yield Paragraph(id="choices")
@@ -182,6 +183,7 @@ class ActDialog(Dialog[Outcome]):
         yes, cancel = self.query_one("#yes", Button), self.query_one("#cancel", Button)
         if proposal is not None:
             self._say("#target", _target(proposal))
+            self._say("#gist", Text("\n").join(Text(clean(line, 400)) for line in proposal.gist))
             if self.phase is Phase.READY:
                 self._progress(proposal.stages)
             self._say("#remarks", _remarks(proposal))

@@ -145,6 +145,9 @@ def test_a_stranger_that_is_started_again_by_its_parent_is_named(place: Place) -
         refused = place.run("restart", "--yes", "--kill-pid", str(seen["pid"]))
         assert refused.code == 1, refused.err
         assert "started it again" in refused.err
+        assert f"may start it again: end that first, on the container: kill {parent.pid}" in refused.err
+        assert f"end its parent first, on the container: kill {parent.pid}" in refused.err
+        assert "nothing was killed" not in refused.err
         assert "KILLED BUT NOT STARTED" not in refused.out
         assert not place.layout.run_json.exists()
     finally:
