@@ -233,7 +233,7 @@ class _Daemon:
         words = [sys.executable, "-B", "-m", "console.demo.engine", "--model-path", str(self._model)]
         words += ["--seed", str(self._seed), "--mean-tokens", str(MEAN_TOKENS)]
         if self._speed != 1.0:
-            from console.demo.engine import EngineSettings
+            from console.demo.engine_settings import EngineSettings
 
             settings = EngineSettings()
             words += ["--request-tokens-s", str(settings.request_tokens_s * self._speed)]

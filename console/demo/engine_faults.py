@@ -18,15 +18,18 @@ ever), only those whose prompt holds `token` when that is given.
 | `no-finish` | `finish_reason` is null |
 | `cut` | the body ends in the middle |
 
-Not tied to a request: `{"kind": "set", "model_path": …, "weight_version": …, "loading": true, "unhealthy": true,
-"frozen": true}` changes what the engine says of itself, and `{"kind": "clear"}` takes every fault back.
+Not tied to a request: `{"kind": "set", "model_path": …, "weight_version": …, "loading": true, "unhealthy": true}`
+changes what the engine says of itself, and `{"kind": "clear"}` takes every fault back.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from console.demo.engine_http import Response, json_response
 
 KINDS = frozenset(
     (
@@ -74,3 +77,33 @@ class Faults:
     def strike(self, prompt_ids: Sequence[int]) -> Fault | None:
         """The fault that strikes a request, if one does."""
         return next((fault for fault in self.waiting if fault.strikes(prompt_ids)), None)
+
+
+def spoilt(body: dict[str, Any], fault: Fault, prompt_ids: Sequence[int]) -> Response:
+    """The answer `body` after a fault has been at it; a fault of another kind leaves it as it is."""
+    meta, kind = body["meta_info"], fault.kind
+    if kind == "garbage":
+        return Response(200, b"<html><body>502 Bad Gateway</body></html>", "text/html")
+    if kind == "empty":
+        return Response(200, b"")
+    if kind == "array":
+        return json_response([body])
+    if kind == "no-meta":
+        del body["meta_info"]
+    elif kind == "nan":
+        meta["finish_reason"] = {"type": "stop", "matched": "NaN happened"}
+    elif kind == "no-finish":
+        meta["finish_reason"] = None
+    elif kind == "abort":
+        body["output_ids"] = body["output_ids"][: len(body["output_ids"]) // 2]
+        meta["completion_tokens"] = len(body["output_ids"])
+        meta["finish_reason"] = {"type": "abort", "message": "Aborted", "status_code": None, "err_type": None}
+    elif kind == "truncate":
+        meta["prompt_tokens"] -= 1
+    elif kind == "tail":
+        body["output_ids"] = [*prompt_ids[-5:], *body["output_ids"]]
+    elif kind == "extra":
+        body["output_ids"] = [prompt_ids[-1] ^ 1, *body["output_ids"]]
+    elif kind == "cut":
+        return Response(200, json.dumps(body).encode()[:-20])
+    return json_response(body)

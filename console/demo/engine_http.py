@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -56,7 +57,14 @@ class Response:
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + self.body
 
 
+def json_response(value: object, status: int = 200, close: bool = False) -> Response:
+    """A value as JSON; `close` ends the connection after it."""
+    return Response(status, json.dumps(value).encode(), close=close)
+
+
 Handler = Callable[[Request], Awaitable[Response | None]]
+Routes = dict[tuple[str, str], Handler]
+"""Handlers by method and path."""
 
 
 async def _read_request(reader: asyncio.StreamReader) -> Request | None:
