@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remote.engine_errors import ContextLimit, EngineError, Permanent, Refused, Retryable
+from remote.engine_errors import ContextLimit, EngineError, Permanent, Refused, Retryable, WorkerLost
 from remote.text import clean
 
 _TAIL_IDS = 5
@@ -23,6 +23,16 @@ _LENGTH_WORDS = re.compile(
     r"longer than the model's context|maximum context length|exceeds the maximum allowed length|input length", re.I
 )
 _CONTEXT = re.compile(r"maximum context length of (\d+) tokens.*?(\d+) tokens from the input", re.S)
+_ROUTER_LOST = frozenset(
+    (
+        *("call_upstream_request_error", "call_upstream_connection_failed", "call_upstream_request_failed"),
+        *("call_upstream_timeout", "call_upstream_body_error", "call_upstream_decode_error"),
+        *("read_response_failed", "read_response_body_failed"),
+    )
+)
+"""What sglang-router puts under `error.code`, with status 500 or 504, when its connection to an engine breaks, is refused or
+outlasts its time limit. As seen of 0.3.2, and in the source of later ones."""
+_WORKER = re.compile(r"\bURL: (https?://[^\s/]+)")
 
 
 def _loads() -> Callable[[bytes], Any]:
@@ -119,23 +129,28 @@ class Acceptance:
         return ids, max(0, extra)
 
 
-def message_of(body: bytes) -> str:
-    """What an error body says, cleaned: SGLang has four shapes of it, and a proxy sends HTML."""
+def _error_body(body: bytes) -> tuple[str, str | None]:
+    """(what an error body says, its `error.code`): SGLang has four shapes of it, and a proxy sends HTML."""
     try:
         value = json.loads(body)
     except ValueError:
-        return clean(body[:300].strip(), 200) if body.strip() else "an empty body"
+        return (clean(body[:300].strip(), 200) if body.strip() else "an empty body"), None
     said: object = value
+    code: object = None
     if isinstance(value, dict):
         error = value.get("error")
         inner = error.get("message") if isinstance(error, dict) else error
+        code = error.get("code") if isinstance(error, dict) else None
         said = inner or value.get("message") or value.get("detail") or value
-    return clean(said, 300)
+    return clean(said, 300), code if isinstance(code, str) else None
 
 
 def error_of(status: int, body: bytes) -> EngineError:
     """What a status other than 200 means."""
-    said = message_of(body)
+    said, code = _error_body(body)
+    if code in _ROUTER_LOST:
+        named = _WORKER.search(said)
+        return WorkerLost(f"the router answers {status} ({said})", named[1] if named else None)
     if status in (401, 403):
         return Refused("unauthorized", f"the engine answers {status} ({said}): it wants another API key")
     if status in (404, 405):

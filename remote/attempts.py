@@ -1,7 +1,8 @@
 """One prompt until it is answered or given up: attempts, each an asyncio Task with an id of its own.
 
 Stopping an attempt cancels its task and aborts its id on the engine: closing a connection alone does not end a request
-there. Connections that break and engines that load cost no try; the watchdog ends what outlives its deadline.
+there. Connections that break and engines that load cost no try, behind a router or not; the watchdog ends what outlives
+its deadline.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Any
 from remote.acceptance import Answer
 from remote.blame import MANY_TRIES, TRIES, Blame
 from remote.engine import EngineClient
-from remote.engine_errors import ContextLimit, EngineDown, EngineError, Permanent, Refused, Retryable
+from remote.engine_errors import ContextLimit, EngineDown, EngineError, Permanent, Retryable, WorkerLost
 from remote.gate import Gate
 from remote.inflight import InflightLog, make_rid
 from remote.limits import Limits
 from remote.suspects import CRASHES
+from remote.workers import Workers
 
 
 class GivenUp(Exception):
@@ -38,15 +40,34 @@ class Suspected(Exception):
 
 @dataclass
 class Attempt:
-    """A request on the engine: `limit` is its token limit, `ended_by` why it was cancelled, if it was."""
+    """A request on the engine: `limit` is its token limit, `ended_by` why it was cancelled, if it was.
+
+    `sent_at` and `broke_at`, when it failed, are the loop's seconds.
+    """
 
     rid: str
     prompt: str
     folder: str
     sent_at: float
     limit: int
+    broke_at: float = 0.0
     task: asyncio.Task[Answer] | None = None
     ended_by: str | None = None
+
+
+@dataclass
+class Used:
+    """What one prompt has used up: `tries` where it may be the reason itself, `many` where that is hardly so, and how many
+    `failures` in a row make it wait."""
+
+    tries: int = 0
+    many: int = 0
+    failures: int = 0
+
+    @property
+    def up(self) -> bool:
+        """Whether it is to be given up."""
+        return self.tries >= TRIES or self.many >= MANY_TRIES
 
 
 @dataclass
@@ -81,6 +102,7 @@ class Attempts:
         self,
         client: EngineClient,
         gate: Gate,
+        workers: Workers,
         inflight: InflightLog,
         blame: Blame,
         crashes: Callable[[str], int],
@@ -90,6 +112,7 @@ class Attempts:
     ) -> None:
         self._client = client
         self._gate = gate
+        self._workers = workers
         self._inflight = inflight
         self._blame = blame
         self._crashes = crashes
@@ -117,59 +140,68 @@ class Attempts:
         Raises GivenUp, Suspected (when the engine died that often with it in flight), Refused, and OSError when the
         attempt cannot be noted.
         """
-        prompt = f"{folder}\0{key}"
+        name = f"{folder}\0{key}"
         self._number += 1
-        number, tries, many, waits, attempt = self._number, 0, 0, 0, 0
+        number, sends, used = self._number, 0, Used()
         while True:
             await self._gate.wait_open()
             if self.stopping:
                 raise asyncio.CancelledError
-            if self._crashes(prompt) >= crashes_allowed:
+            if self._crashes(name) >= crashes_allowed:
                 raise Suspected
             limit = limits.of(len(prompt_ids))
             if limit < 1:
                 raise GivenUp("too-long", f"{len(prompt_ids)} prompt tokens leave no room in the context", certain=True)
-            attempt += 1
-            rid = make_rid(self._run, number, attempt)
+            sends += 1
+            attempt = Attempt(make_rid(self._run, number, sends), name, folder, self._clock(), limit)
             try:
-                return await self._once(Attempt(rid, prompt, folder, self._clock(), limit), key, prompt_ids, sent)
+                return await self._once(attempt, key, prompt_ids, sent)
             except ContextLimit as error:
                 self.counters.note(error.kind)
                 limits.learn(error.context_tokens)
                 if limits.of(len(prompt_ids)) >= limit:
                     raise GivenUp("too-long", error.detail, certain=True) from None
-                continue
-            except EngineDown as error:
+            except EngineError as error:
                 self.counters.note(error.kind)
-                self._gate.report(error.detail, prompt if error.in_flight else None)
-                many += 1 if error.in_flight else 0
-                if many >= MANY_TRIES:
+                await self._charge(error, attempt, used)
+                if used.up:
                     raise GivenUp(error.kind, error.detail) from None
-            except Permanent as error:
-                self.counters.note(error.kind)
-                raise GivenUp(error.kind, error.detail, certain=True) from None
-            except Retryable as error:
-                self.counters.note(error.kind)
-                tries, many = self._used(error, prompt, tries, many)
-            except Refused as error:
-                self.counters.note(error.kind)
-                raise
-            self.counters.retries += 1
-            waits += 1
-            await asyncio.sleep(self._backoff.wait_s(waits - 1))
+                self.counters.retries += 1
+                await asyncio.sleep(self._backoff.wait_s(used.failures))
+                used.failures += 1
 
-    def _used(self, error: Retryable, prompt: str, tries: int, many: int) -> tuple[int, int]:
-        """The tries used after a failure. Raises GivenUp when they are used up."""
+    async def _charge(self, error: EngineError, attempt: Attempt, used: Used) -> None:
+        """Charge a failure to its prompt, or to nobody. Raises it, or GivenUp, where asking again is useless."""
+        if isinstance(error, Permanent):
+            raise GivenUp(error.kind, error.detail, certain=True) from None
+        if isinstance(error, EngineDown):
+            crashes = self._crashes(attempt.prompt)
+            self._gate.report(error.detail, attempt.prompt if error.in_flight else None)
+            await self._gate.wait_open()
+            # Who was part of a crash is counted among the suspects, and that ends sooner.
+            if error.in_flight and self._crashes(attempt.prompt) == crashes:
+                used.many += 1
+        elif isinstance(error, WorkerLost):
+            used.many += 0 if await self._is_away(error, attempt) else 1
+        elif isinstance(error, Retryable):
+            self._charge_for(error, attempt, used)
+        else:
+            raise error
+
+    async def _is_away(self, error: WorkerLost, attempt: Attempt) -> bool:
+        """Whether the engine behind the router is away; an engine without a name may be alive."""
+        if error.worker is None:
+            return False
+        return await self._workers.lost(error.worker, attempt.prompt, attempt.sent_at, attempt.broke_at)
+
+    def _charge_for(self, error: Retryable, attempt: Attempt, used: Used) -> None:
         if error.kind == "engine-busy":
             self._gate.ask(error.detail)
         elif error.kind == "aborted":
-            many += 1
+            used.many += 1
         elif error.uses_try:
-            self._blame.failed(prompt, self._clock())
-            tries += 0 if self._blame.engine_is_failing else 1
-        if tries >= TRIES or many >= MANY_TRIES:
-            raise GivenUp(error.kind, error.detail)
-        return tries, many
+            self._blame.failed(attempt.prompt, self._clock())
+            used.tries += 0 if self._blame.engine_is_failing else 1
 
     async def _once(
         self, attempt: Attempt, key: str, prompt_ids: Sequence[int], sent: Callable[[float, int], None]
@@ -187,8 +219,9 @@ class Attempts:
             self.counters.stripped += 1 if answer.stripped else 0
             return answer
         except EngineError as error:
+            attempt.broke_at = self._clock()
             # A broken connection may have left it running: only an answer says that it ended.
-            ended = not (isinstance(error, EngineDown) and error.in_flight)
+            ended = not (isinstance(error, WorkerLost) or (isinstance(error, EngineDown) and error.in_flight))
             raise
         except asyncio.CancelledError:
             if attempt.ended_by is None:

@@ -40,5 +40,14 @@ class EngineDown(EngineError):
         self.in_flight = in_flight
 
 
+class WorkerLost(EngineError):
+    """A router lost the engine that it had given the request to, or could not reach it. `worker` is that engine's address,
+    None when the router does not say."""
+
+    def __init__(self, detail: str, worker: str | None) -> None:
+        super().__init__("worker-lost", detail)
+        self.worker = worker
+
+
 class Refused(EngineError):
     """The engine refuses for good, whatever the prompt: wrong key, wrong path, another model."""

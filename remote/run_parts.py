@@ -29,6 +29,7 @@ from remote.tokenizing import Tokenizing
 from remote.tombstones import Tombstones
 from remote.watchdog import Watchdog
 from remote.work import Work
+from remote.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Parts:
     client: EngineClient
     engine: ServedEngine
     gate: Gate
+    workers: Workers
     inflight: InflightLog
     attempts: Attempts
     watchdog: Watchdog
@@ -54,6 +56,7 @@ class Parts:
 
     async def close(self) -> None:
         """Close connections and files. Raises OperatorError when answers that were handed in cannot be written."""
+        await self.workers.close()
         await self.tokenizing.stop()
         try:
             await self.writer.close()
@@ -87,16 +90,30 @@ def make_parts(
         admission.seed_everyone((length, 1) for length in scan.answer_lengths())
     acceptance = Acceptance(prepared.model.vocab_size)
     client = EngineClient(options.engine_url, settings.api_key, options.concurrency, acceptance)
-    engine = ServedEngine(layout, run_id, options, prepared.model, settings.api_key, limits, client, log.say)
+
+    def meet(urls: tuple[str, ...]) -> None:
+        client.workers = urls
+        workers.meet(urls)
+
+    engine = ServedEngine(layout, run_id, options, prepared.model, settings.api_key, limits, meet, log.say)
+    look_limit_s = pace.gate.look_limit_s
+    workers = Workers(
+        lambda url: engine.health(look_limit_s, url), log.say, lambda prompt: suspects.crashed([prompt]), pace.gate
+    )
 
     def crashed(in_flight: frozenset[str]) -> None:
         again = suspects.crashed(in_flight)
         said = f", {len(again)} of them for the second time" if again else ""
         log.say(f"the engine had died with {len(in_flight)} of our requests in flight{said}; they are asked again")
 
-    gate = Gate(lambda: engine.health(pace.gate.look_limit_s), engine.verify, log.say, crashed, pace.gate)
+    async def look() -> tuple[str, str]:
+        # A router says that it is healthy as long as it is one itself.
+        found = await engine.health(look_limit_s)
+        return found if found[0] != "healthy" else await workers.health() or found
+
+    gate = Gate(look, engine.verify, log.say, crashed, pace.gate)
     inflight = InflightLog(layout, run_id, options.engine_url)
-    attempts = Attempts(client, gate, inflight, blame, suspects.crashes, prepared.sent, run_id, pace.backoff)
+    attempts = Attempts(client, gate, workers, inflight, blame, suspects.crashes, prepared.sent, run_id, pace.backoff)
     watchdog = Watchdog(attempts, lambda: admission.speed_tokens_s, engine.load, log.say, pace.watch)
     writer = AnswerWriter(layout, on_repair=lambda repair: log.say(str(repair)))
     asking = Asking(
@@ -125,6 +142,7 @@ def make_parts(
         client=client,
         engine=engine,
         gate=gate,
+        workers=workers,
         inflight=inflight,
         attempts=attempts,
         watchdog=watchdog,

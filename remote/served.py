@@ -12,7 +12,6 @@ from typing import Any
 
 from remote import runs
 from remote.daemonic import in_daemon
-from remote.engine import EngineClient
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 from remote.layout import Layout
@@ -29,7 +28,8 @@ _FALL_EVERY_S = 0.3
 
 
 class ServedEngine:
-    """The engine at `options.engine_url`. `say` is told what changed."""
+    """The engine at `options.engine_url`. `say` is told what changed, `on_workers` at every look which engines it stands
+    before: none when it is no router."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ServedEngine:
         model: ModelFacts,
         api_key: str | None,
         limits: Limits,
-        client: EngineClient,
+        on_workers: Callable[[tuple[str, ...]], None],
         say: Callable[[str], None],
     ) -> None:
         self._layout = layout
@@ -48,15 +48,15 @@ class ServedEngine:
         self._model = model
         self._api_key = api_key
         self._limits = limits
-        self._client = client
+        self._on_workers = on_workers
         self._say = say
         self._told: dict[str, Any] | None = None
         self._weights: set[str | None] = set()
         self._facts: EngineFacts | None = None
 
-    async def health(self, limit_s: float) -> tuple[str, str]:
-        """One look at /health: (health, what is behind it)."""
-        url, key = self._options.engine_url, self._api_key
+    async def health(self, limit_s: float, worker: str | None = None) -> tuple[str, str]:
+        """One look at /health, or at that of one of its workers: (health, what is behind it)."""
+        url, key = worker or self._options.engine_url, self._api_key
         return await in_daemon(lambda: probe_health(url, key, limit_s))
 
     async def load(self) -> EngineFacts | None:
@@ -91,7 +91,7 @@ class ServedEngine:
                 ExitCode.REFUSED,
             )
         self._facts = facts
-        self._client.workers = facts.workers if facts.router else ()
+        self._on_workers(facts.workers if facts.router else ())
         self._limits.learn(facts.context_length, facts.max_total_tokens)
         self._note(facts.weight_version)
 

@@ -371,7 +371,7 @@ def test_the_next_dataset_fills_the_places_of_one_that_drains(tmp_path: Path) ->
 def test_a_queue_that_is_full_is_no_reason_to_give_up(tmp_path: Path) -> None:
     root = make_root(tmp_path, {B4: 30})
     pace = replace(QUICK_PACE, gate=GatePace(down_s=0.05, loading_s=5.0, look_limit_s=5.0))
-    with stand_in(max_running=2, max_queued=2) as engine:
+    with stand_in(max_running=2, max_queued=2, request_tokens_s=500) as engine:
         ran = run_here(make_options(root, engine.url), pace)
     assert ran.code == ExitCode.DONE
     assert len(answered_once(root, B4)) == 30

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from remote.acceptance import Acceptance, error_of
-from remote.engine_errors import ContextLimit, Permanent, Refused, Retryable
+from remote.engine_errors import ContextLimit, Permanent, Refused, Retryable, WorkerLost
 from remote.probe import probe_engine, probe_load
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -99,6 +99,10 @@ def test_recorded_errors(entry: dict[str, Any]) -> None:
         assert isinstance(error, ContextLimit) and error.context_tokens == 4096
     elif entry["status"] == 400 and ("longer than the model" in said or "Input length" in said):
         assert isinstance(error, Permanent) and error.kind == "too-long"
+    elif "call_upstream" in said:
+        assert isinstance(error, WorkerLost) and error.worker == "http://127.0.0.1:45605"
+    elif "read_response_body_failed" in said:
+        assert isinstance(error, WorkerLost) and error.worker is None
     elif entry["status"] in (429, 503):
         assert isinstance(error, Retryable) and not error.uses_try
     else:

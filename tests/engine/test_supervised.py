@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from remote.detached import program
 from remote.errors import OperatorError
 from remote.handshake import API_KEY
 from remote.identity import alive, send
-from remote.launch import Launched, launch, own_command
+from remote.launch import Launched, Order, launch
 from remote.layout import Layout
 from remote.lock import is_held
 from remote.status import generator_status
@@ -42,8 +43,9 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
 
 def running(layout: Layout, engine: StandIn, **changes: object) -> Launched:
     """A launched generator with answers on disk and its places full."""
-    command = [sys.executable, "-B", own_command(layout)[-1]]
-    launched = launch(layout, make_options(layout.root, engine.url, **changes), command, {API_KEY: KEY}, BY, LIMIT_S)
+    command = (sys.executable, "-B", program(layout))
+    options = make_options(layout.root, engine.url, **changes)
+    launched = launch(layout, Order(options, command, BY, {API_KEY: KEY}, LIMIT_S))
     wait_until("answers", lambda: len(records(layout.root, B4)) >= 5)
     wait_until("full places", lambda: len(engine.seen()["running"]) >= 8)
     return launched

@@ -79,6 +79,11 @@ class StandIn:
         self._process.kill()
         self._reap()
 
+    @property
+    def has_died(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def wait_dead(self) -> int:
         """Wait until it has ended by itself; its status."""
         assert self._process is not None
