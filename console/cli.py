@@ -240,6 +240,10 @@ def _refuse(text: str, code: ExitCode, words: Sequence[str]) -> int:
     return int(CheckCode.UNKNOWN)
 
 
+def _interrupted(words: Sequence[str]) -> int:
+    return _refuse("interrupted; nothing on the container was stopped by that", ExitCode.INTERRUPTED, words)
+
+
 def run(words: Sequence[str]) -> int:
     """Parse and run; every failure is one line on stderr. Returns the exit status."""
     debug = "--debug" in words
@@ -248,7 +252,10 @@ def run(words: Sequence[str]) -> int:
         return int(code) if isinstance(code, int) else int(ExitCode.DONE)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
-    except click.Abort:
+    except click.Abort as abort:
+        # click makes this of Ctrl-C too, and that may come when much was changed already.
+        if isinstance(abort.__cause__, KeyboardInterrupt):
+            return _interrupted(words)
         return _refuse("not confirmed; nothing was changed", ExitCode.FAILED, words)
     except click.UsageError as error:
         context = f"; see {error.ctx.command_path} --help" if error.ctx else ""
@@ -260,7 +267,7 @@ def run(words: Sequence[str]) -> int:
             traceback.print_exc()
         return _refuse(clean(error, 2000), error.exit_code, words)
     except KeyboardInterrupt:
-        return _refuse("interrupted; nothing on the container was stopped by that", ExitCode.INTERRUPTED, words)
+        return _interrupted(words)
     except BrokenPipeError:
         # The reader of our stdout is gone; there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

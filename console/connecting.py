@@ -22,6 +22,10 @@ AGAIN_DIAL_LIMIT_S = 3.5
 try each time a long gap would begin notices within two seconds that the network is back."""
 
 
+KEPT_KINDS = frozenset({"passphrase", "password"})
+"""An answer to a question of the server's own (a code that is good once) is asked for each time."""
+
+
 class Remembered:
     """Secrets that opened a door once are not asked for again: a link comes back by itself, also at night.
 
@@ -42,11 +46,11 @@ class Remembered:
                 offered.add(asked)
                 return self._known[asked]
             offered.add(asked)
+            # Wrong by now: nobody may be there to say so, and it must not be offered again and again.
+            self._known.pop(asked, None)
             given = await self._ask(kind, what)
-            if given:
+            if given and kind in KEPT_KINDS:
                 self._known[asked] = given
-            else:
-                self._known.pop(asked, None)
             return given
 
         return answer

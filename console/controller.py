@@ -266,6 +266,8 @@ class Controller:
             silent_s = self._talk.silent_s
             if silent_s >= STALE_AFTER_S and self._link.state is LinkState.LIVE:
                 self._set_link(state=LinkState.STALE)
+            if self._talk.doubted:
+                continue  # that it was not heard is our sleep's doing: the question just asked decides
             if silent_s >= GIVE_UP_AFTER_S:
                 self._talk.drop(f"nothing came from {self._link.target} for {silent_s:.0f} s")
             elif steady_s() - pinged_s >= PING_EVERY_S:

@@ -1,8 +1,8 @@
 """What can go wrong between the console and the container: one class a cause, one sentence each.
 
 Imports no SSH library, so that the command line and the screens can name these for free.
-`permanent` says that trying again by itself is useless: a person must act first. `network` says that the network
-itself was the reason: it may be back any moment, and trying costs the server nothing.
+`permanent` says that trying again by itself is useless: a person must act first. `network` says that no server was
+reached at all: it may be there any moment, and trying costs it nothing.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ class HostNotFound(LinkError):
 
 
 class Refused(LinkError):
-    """Nothing listens on the port."""
+    """Nothing listens on the port, or not yet: a container that starts."""
 
     permanent = False
+    network = True
 
     def __init__(self, where: str) -> None:
         super().__init__(
@@ -185,19 +186,41 @@ class HostCertificateInvalid(LinkError):
 
 
 class NotLetIn(LinkError):
-    """The server took none of our keys."""
+    """The server took none of our keys, and no password. `password` is a `console.passwords.Outcome`."""
 
     def __init__(
-        self, user: str, where: str, tried: Sequence[str], too_many: bool = False, by_key: bool = True
+        self,
+        user: str,
+        where: str,
+        tried: Sequence[str],
+        too_many: bool = False,
+        by_key: bool = True,
+        password: str = "not-taken",
     ) -> None:
-        if not by_key:
-            message = f"{where} offers {user} no way to sign in by key"
-            remedy = "allow keys there (PubkeyAuthentication yes) and add yours; passwords are not used here"
+        keys = f" with these keys: {', '.join(tried)}" if tried else ""
+        nor = f"; nor did it take these keys: {', '.join(tried)}" if tried else ""
+        if too_many and password == "wrong":
+            message = f"{where} gave up after too many passwords and keys for {user}"
+            remedy = "check the password with the provider; connecting again asks for it"
         elif too_many:
             message = f"{where} gave up after too many keys for {user}; tried {', '.join(tried) or 'none'}"
             remedy = "name the right key with -i (or IdentitiesOnly yes in your ssh configuration)"
+        elif password == "wrong":
+            message = f"{where} did not take the password that was given for {user}{nor}"
+            remedy = "check it with the provider; connecting again asks for it"
+        elif password == "declined":
+            message = f"{where} does not let {user} in{keys}, and no password was given"
+            remedy = "connecting again asks for it; a key of yours there (ssh-copy-id) needs none"
+        elif password == "unasked":
+            only = "" if by_key else "takes no keys and "
+            message = f"{where} {only}would let {user} in by password, and nobody is here to be asked for it"
+            message += nor
+            remedy = "run this in a terminal or open the console, which ask; or add a key of yours there (ssh-copy-id)"
+        elif not by_key:
+            message = f"{where} offers {user} no way to sign in by key or password"
+            remedy = "allow keys there (PubkeyAuthentication yes) and add yours"
         elif tried:
-            message = f"{where} does not let {user} in with these keys: {', '.join(tried)}"
+            message = f"{where} does not let {user} in{keys}"
             remedy = "add one of their public halves to the container, or name the right key with --identity"
         else:
             message = f"{where} does not let {user} in, and there is no key to try here"

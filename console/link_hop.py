@@ -29,6 +29,7 @@ from console.link_errors import (
 )
 from console.link_library import Loader, read_key, say
 from console.login_keys import Ask, LoginKeys
+from console.passwords import Outcome, Passwords
 from console.pipe import Noise
 from console.sshconfig import Hop
 from remote.text import clean
@@ -72,6 +73,9 @@ class HopOpening(asyncssh.SSHClient):
         self._pins = pins
         self._loader = Loader()
         self._keys = LoginKeys(hop, self._loader, ask)
+        self._passwords = Passwords(hop, ask)
+        self._by_key = False
+        """The server takes keys at all."""
         self._on_stage = on_stage
         self.proxy: Proxy | None = None
         """The running ProxyCommand that the connection needs, if any; the caller's to close."""
@@ -155,7 +159,7 @@ class HopOpening(asyncssh.SSHClient):
             ),
             "client_keys": None,
             "agent_path": None,
-            "preferred_auth": ("publickey",),
+            "preferred_auth": ("publickey", *hop.asking),
             "gss_host": None,
             "compression_algs": ["zlib@openssh.com", "none"],
             "keepalive_interval": KEEPALIVE_S,
@@ -201,7 +205,28 @@ class HopOpening(asyncssh.SSHClient):
             log.debug("%s says: %s", self._hop.where, line)
 
     async def public_key_auth_requested(self) -> Any:
-        """The next key to try; the host's key is checked by now."""
+        """The next key to try; the host's key is checked by now, as in all that follow."""
+        self._sign_in()
+        self._by_key = True
+        return await self._keys.next()
+
+    def kbdint_auth_requested(self) -> str | None:
+        """Whether the server may ask its own questions: an empty list of ways for yes."""
+        self._sign_in()
+        return "" if self._passwords.begin_dialogue() else None
+
+    async def kbdint_challenge_received(
+        self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
+    ) -> list[str] | None:
+        """The answers to its questions."""
+        return await self._passwords.answers(prompts)
+
+    async def password_auth_requested(self) -> str | None:
+        """The next password to try."""
+        self._sign_in()
+        return await self._passwords.password()
+
+    def _sign_in(self) -> None:
         if self._phase == "greet":
             self._phase = "login"
             self._on_stage(f"signing in to {self._hop.where} as {self._hop.user}")
@@ -209,10 +234,9 @@ class HopOpening(asyncssh.SSHClient):
             assert self._deadline is not None
             self._deadline.reschedule(loop.time() + LOGIN_LIMIT_S)
             self._hint = loop.call_later(TOUCH_HINT_S, self._hint_at_touch)
-        return await self._keys.next()
 
     def _hint_at_touch(self) -> None:
-        if not self._keys.asking:
+        if not self._keys.asking and not self._passwords.asking:
             self._on_stage("waiting for the key: touch or confirm it")
 
     # What its exceptions mean.
@@ -231,9 +255,9 @@ class HopOpening(asyncssh.SSHClient):
             return NoCommonAlgorithm(where, self._no_match() or say(error))
         too_many = "too many authentication failures" in str(error).lower()
         if isinstance(error, asyncssh.PermissionDenied) or too_many:
-            if self._keys.locked is not None and not too_many:
+            if self._keys.locked is not None and not too_many and self._passwords.outcome is not Outcome.WRONG:
                 return self._keys.locked
-            return NotLetIn(self._hop.user, where, tried, too_many, by_key=self._phase == "login")
+            return NotLetIn(self._hop.user, where, tried, too_many, self._by_key, self._passwords.outcome)
         if self._phase == "login":
             return LinkLost(where, f"while signing in: {say(error)}")
         return self._not_greeted(say(error), proxy_said)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import getpass
 import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from console.ask_terminal import ask_on_terminal, can_ask
 from console.connecting import Connector
 from console.controller import Controller
 from console.demo_target import aim
@@ -17,7 +16,6 @@ from console.settings import Settings
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 from remote.release import release
-from remote.text import clean
 
 FIRST_LOOK_DEADLINE_S = 120.0
 
@@ -25,11 +23,6 @@ FIRST_LOOK_DEADLINE_S = 120.0
 def say(text: str) -> None:
     """A line of progress, to stderr, so that stdout keeps to the result."""
     print(f"eagle3-console: {text}", file=sys.stderr, flush=True)
-
-
-async def _ask_on_terminal(kind: str, what: str) -> str | None:
-    """Ask whoever sits at the terminal for a secret, without echo."""
-    return await asyncio.to_thread(getpass.getpass, f"{kind} for {clean(what)}: ")
 
 
 def _reach(settings: Settings) -> tuple[Settings, Connector, str]:
@@ -40,7 +33,7 @@ def _reach(settings: Settings) -> tuple[Settings, Connector, str]:
         )
     settings = aim(settings)
     assert settings.target is not None
-    ask = _ask_on_terminal if sys.stdin.isatty() and sys.stderr.isatty() else None
+    ask = ask_on_terminal if can_ask() else None
     connector = Connector(settings.target, settings.options.python, ask)
     if os.environ.get("EAGLE3_DEBUG") == "1":
         connector.on_stage = say

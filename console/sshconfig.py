@@ -42,6 +42,8 @@ class Hop:
     certificates: tuple[str, ...] = ()
     agent: str | None = None
     """The agent's socket; None when there is none or it is switched off."""
+    asking: tuple[str, ...] = ("keyboard-interactive", "password")
+    """Ways to sign in that ask a person, as far as the configuration allows them."""
     proxy_command: str | None = None
     known_hosts: tuple[str, ...] = ()
     host_key_alias: str | None = None
@@ -173,6 +175,7 @@ def hop_from_answers(
         identities_only=_first(answers, "identitiesonly") == "yes",
         certificates=paths(answers.get("certificatefile", ())),
         agent=_agent(_first(answers, "identityagent"), tokens, environment),
+        asking=_asking(answers),
         proxy_command=expand(command, tokens) if command not in ("", "none") else None,
         known_hosts=paths([target.known_hosts] if target.known_hosts is not None else files),
         host_key_alias=alias or None,
@@ -206,6 +209,13 @@ def _agent(value: str, tokens: Mapping[str, str], environment: Mapping[str, str]
     if value in ("", "SSH_AUTH_SOCK"):
         return environment.get("SSH_AUTH_SOCK") or None
     return os.path.expanduser(expand(value, tokens))
+
+
+def _asking(answers: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    if _first(answers, "batchmode") == "yes":
+        return ()
+    options = {"keyboard-interactive": "kbdinteractiveauthentication", "password": "passwordauthentication"}
+    return tuple(method for method, option in options.items() if _first(answers, option) != "no")
 
 
 def _first(answers: Mapping[str, Sequence[str]], key: str) -> str:

@@ -1,4 +1,4 @@
-"""Asks the operator for a passphrase while a link is being opened."""
+"""Asks the operator for a passphrase or a password while a link is being opened."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AskSecret(AskText):
     def body(self) -> Iterable[Widget]:
         yield Paragraph(self.explanation)
         yield Input(password=True, id="line", compact=True)
-        yield Paragraph("Enter gives it, Esc goes on without; it is used once and kept nowhere", tone=DIM)
+        yield Paragraph("Enter gives it, Esc goes on without; it stays in this console's memory and is written nowhere", tone=DIM)
 
 
 async def ask_secret(app: App[Any], kind: str, what: str) -> str | None:

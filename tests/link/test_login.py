@@ -228,12 +228,14 @@ async def test_a_user_certificate_opens_the_door(folder: Path, tmp_path: Path, c
             pass
 
 
-async def test_a_server_that_takes_no_keys_says_so_with_its_banner(folder: Path, shipped: Package) -> None:
+async def test_a_server_that_takes_neither_keys_nor_passwords_says_so_with_its_banner(
+    folder: Path, shipped: Package
+) -> None:
     needs("sshd", "ssh")
     banner = folder / "banner"
     banner.write_text("Authorised staff only.\n\x1b[2Jcall 555\n")
-    lines = ["PubkeyAuthentication no", "PasswordAuthentication yes", f"Banner {banner}"]
+    lines = ["PubkeyAuthentication no", "HostbasedAuthentication yes", f"Banner {banner}"]
     with sshd(folder, lines) as strict, pytest.raises(NotLetIn) as told:
         await link.connect(strict.target(), shipped=shipped)
-    assert "no way to sign in by key" in str(told.value)
+    assert "no way to sign in by key or password" in str(told.value)
     assert told.value.details[0] == "Authorised staff only." and all(line.isprintable() for line in told.value.details)

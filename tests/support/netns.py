@@ -62,6 +62,10 @@ class Namespace:
         """Take the near interface down: what a pulled cable looks like."""
         run("ip", "link", "set", self.near, "down")
 
+    def mend(self) -> None:
+        """Put it in again."""
+        run("ip", "link", "set", self.near, "up")
+
     def slow(self, rate: str) -> None:
         """Limit what comes from the far end, and what goes there."""
         for words in (["qdisc", "replace", "dev", self.near], ["-n", self.name, "qdisc", "replace", "dev", self.far]):

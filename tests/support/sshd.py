@@ -216,7 +216,9 @@ def _knows_penalties(program: str) -> bool:
 
 
 @contextmanager
-def throwaway_user(shell: str, files: dict[str, str] | None = None, home: Path | None = None) -> Iterator[User]:
+def throwaway_user(
+    shell: str, files: dict[str, str] | None = None, home: Path | None = None, password: str | None = None
+) -> Iterator[User]:
     """A user of this machine with a shell and start-up files, gone afterwards. Needs root."""
     name = f"e3t{secrets.token_hex(4)}"
     base = Path(tempfile.mkdtemp(prefix="e3-home-", dir="/tmp"))
@@ -231,6 +233,8 @@ def throwaway_user(shell: str, files: dict[str, str] | None = None, home: Path |
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
             subprocess.run(["chown", "-R", f"{name}:", str(place)], check=True)
+        if password is not None:
+            subprocess.run(["chpasswd"], input=f"{name}:{password}".encode(), check=True, capture_output=True)
         yield User(name, place)
     finally:
         _end_processes_of(name)

@@ -182,7 +182,7 @@ class Clock:
 
 async def test_after_a_sleep_nothing_is_fresh_until_the_agent_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     patient(monkeypatch)
-    monkeypatch.setattr(controller_module, "WATCH_EVERY_S", 60.0)
+    monkeypatch.setattr(controller_module, "WAKE_ANSWER_S", 5.0)
     ours = Clock(monkeypatch)
     pipe = Scripted(ping=None)
     controller, dialler = await started(pipe)
@@ -196,6 +196,7 @@ async def test_after_a_sleep_nothing_is_fresh_until_the_agent_has_answered(monke
     view = await seen(controller, state_is(LinkState.STALE))
     assert view.link.age_s is not None and view.link.age_s >= 3600.0
     await seen(controller, lambda view: "ping" in pipe.calls)
+    await asyncio.sleep(3 * controller_module.WATCH_EVERY_S)
     pipe.say(protocol.tick(1003.0))
     pipe.say(protocol.result(pipe.last_id, {"at": 4600.0}))
     view = await seen(controller, state_is(LinkState.LIVE))

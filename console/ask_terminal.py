@@ -1,0 +1,46 @@
+"""Asks whoever sits at the terminal for a secret, without echo and without a thread that nobody could end.
+
+`getpass` in a thread would hold the process at its end, until somebody pressed Enter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import termios
+
+from remote.text import clean
+
+_LONGEST_BYTES = 4096
+"""What a terminal passes on as one line."""
+
+
+def can_ask() -> bool:
+    """Whether there is a terminal to ask on."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def ask_on_terminal(kind: str, what: str) -> str | None:
+    """One line typed on standard input, which is a terminal; None when it was left empty or ended.
+
+    The question goes to standard error. The echo comes back however this ends, cancelling included.
+    """
+    fd = sys.stdin.fileno()
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    before = termios.tcgetattr(fd)
+    hidden = [*before]
+    hidden[3] &= ~termios.ECHO
+    print(f"{clean(kind, 60)} for {clean(what, 300)}: ", end="", file=sys.stderr, flush=True)
+    try:
+        # What was typed before the question was there is not its answer.
+        termios.tcsetattr(fd, termios.TCSAFLUSH, hidden)
+        loop.add_reader(fd, ready.set)
+        await ready.wait()
+        line = os.read(fd, _LONGEST_BYTES)
+    finally:
+        loop.remove_reader(fd)
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        print(file=sys.stderr, flush=True)
+    return line.rstrip(b"\r\n").decode("utf-8", "replace") or None
