@@ -29,6 +29,10 @@ class Block(Static):
         """Colours are settled when text is set: a change of theme means setting it again."""
         self.app.theme_changed_signal.subscribe(self, lambda _: self.update(joined(self._lines)))
 
+    def on_unmount(self) -> None:
+        """The signal would hold the callback, and by it this block and all it shows, for the app's life."""
+        self.app.theme_changed_signal.unsubscribe(self)
+
     @property
     def lines(self) -> tuple[Text, ...]:
         """What is shown now."""
