@@ -4,7 +4,8 @@ It starts with Python alone. Looks run in threads of their own (`rounds`), reque
 (`rpc_server`), updates go out as differences (`publisher`); so nothing that hangs on the
 container, and no request however slow, keeps a ping from being answered. The methods are a third
 of all imports and are imported once the first snapshot is out. What it launched or was
-told to stop or tokenize goes on without it; everything else it started ends with it.
+told to stop or tokenize goes on without it; everything else it started ends with it. A change
+that it was asked for and that is still at work is carried through first, and put into the audit.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ from remote.params import Params
 from remote.publisher import Publisher
 from remote.rpc_server import SILENCE_S, Handler, RpcServer
 from remote.session import Session
+from remote.unfinished import Unfinished
 
 FLUSH_S = 1.0
+UNFINISHED_S = 360.0
+"""So long an agent without a console sees a change through: a launch has its checks and `HANDSHAKE_S`, a stop its drain."""
 
 LOOKING = ("plan", "preflight", "log", "dataset", "row", "history")
 """Methods of `methods_look`, which only look; each is answered from a thread of its own."""
@@ -78,8 +82,9 @@ class Agent:
             self._outbox,
             lambda: self._session.rounds.snapshot(),
             lambda: self._session.rounds.presentable(),
-            after_first=import_methods,
+            after_first=after_first,
         )
+        self._unfinished = Unfinished()
         self._server = RpcServer(
             in_fd,
             self._outbox,
@@ -106,6 +111,8 @@ class Agent:
         reason = self._server.serve()
         self._publisher.stop()
         self._outbox.finish(FLUSH_S)
+        # Half a restart is the worst of all ends, and who did it must be on record; the helpers alone would keep no audit.
+        self._unfinished.wait(UNFINISHED_S)
         self._session.close()
         end_children()
         return reason
@@ -138,7 +145,8 @@ class Agent:
     def _changing(self, name: str) -> Handler:
         def handler(params: dict[str, Any]) -> Any:
             self._session.refuse_if_read_only(name)
-            return _method("methods_act", name)(self._session, Params(params))
+            with self._unfinished.one():
+                return _method("methods_act", name)(self._session, Params(params))
 
         return handler
 
@@ -146,13 +154,21 @@ class Agent:
         if params.get("add") is None:
             return _method("methods_look", "audit_entries")(self._session, Params(params))
         self._session.refuse_if_read_only("audit")
-        return _method("methods_act", "add_entry")(self._session, Params(params))
+        with self._unfinished.one():
+            return _method("methods_act", "add_entry")(self._session, Params(params))
 
 
 def _method(module: str, name: str) -> Callable[[Session, Params], Any]:
     """A method, its module imported now if nothing has needed it yet."""
     found: Callable[[Session, Params], Any] = getattr(importlib.import_module(f"remote.{module}"), name)
     return found
+
+
+def after_first() -> None:
+    """What can wait until the first snapshot is out."""
+    import_methods()
+    with contextlib.suppress(ImportError):
+        importlib.import_module("remote.old_programs").remove_old_programs()
 
 
 def import_methods() -> None:
