@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from console import text
-from console.finding import Case, Finding, names, work_left
+from console.finding import Case, Finding, names, tokenizing_left, work_left
 from console.model import Snapshot, Writer
 from console.view import Level
 
@@ -13,19 +13,21 @@ from console.view import Level
 def process_died(case: Case) -> Iterator[Finding]:
     """It ended by a signal, an error or without a word, and there is work left."""
     snapshot = case.snapshot
-    generator, left = snapshot.generator, work_left(snapshot)
+    generator, left, untokenized = snapshot.generator, work_left(snapshot), tokenizing_left(snapshot)
     end = generator.exit
     died = generator.verdict == "lost" or (
         generator.verdict == "exited" and (end is None or end.reason not in ("finished", "stopped"))
     )
-    if not died or not left:
+    if not died or not (left or untokenized):
         return
+    what = [f"work left in {names(left)}"] if left else []
+    what += [f"{names(untokenized)} not tokenized"] if untokenized else []
     how = (end.detail if end is not None else "") or generator.detail or "it left no word"
     yield Finding(
         "process-died",
         "process-died",
         Level.CRITICAL,
-        f"the generator died with work left in {names(left)}: {how}",
+        f"the generator died with {' and '.join(what)}: {how}",
         "see the log, then restart",
         "r",
         since=end.at if end is not None and end.at is not None else generator.progress_at,

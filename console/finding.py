@@ -49,6 +49,15 @@ def work_left(snapshot: Snapshot) -> list[Dataset]:
     return [row for row in snapshot.datasets if row.inference.decision in ("resume", "start")]
 
 
+def tokenizing_left(snapshot: Snapshot) -> list[Dataset]:
+    """The datasets that a restart would only tokenize: what is to be answered there is answered."""
+    return [
+        row
+        for row in snapshot.datasets
+        if row.tokenization.decision == "rebuild" and row.inference.decision not in ("resume", "start")
+    ]
+
+
 def names(rows: list[Dataset]) -> str:
     """`B3, B4`, or `B3 to B8 (6 datasets)`."""
     ids = [row.id for row in rows]

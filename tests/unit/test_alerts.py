@@ -171,6 +171,16 @@ def test_weights_that_change_during_the_run_are_told() -> None:
     assert [alert.code for alert in alerts] == ["weights-changed"]
 
 
+def test_answers_that_no_run_tokenized_are_work_left_too() -> None:
+    ended = generator(verdict="exited", exit=Exit(code=5, reason="disk", detail="the disk is full", at=AT - 60))
+    row = dataset(inference=Decision("skip", "budget-met"), tokenization=Decision("rebuild", "new-records"))
+    (alert,) = judge(view(generator=ended, datasets=(row,)), AlertHistory(), LIMITS, 0)[1]
+    assert (alert.code, alert.level) == ("process-died", Level.CRITICAL)
+    assert alert.sentence == "the generator died with B4 not tokenized: the disk is full"
+    done = dataset(inference=Decision("skip", "budget-met"), tokenization=Decision("skip", "up-to-date"))
+    assert judge(view(generator=ended, datasets=(done,)), AlertHistory(), LIMITS, 0)[1] == ()
+
+
 def test_a_stale_link_keeps_what_was_known_and_adds_itself() -> None:
     history, alerts = judge(view(**CASES["process-died"]), AlertHistory(), LIMITS, 0)
     link = Link(LinkState.STALE, "gpu-07", age_s=90.0, skew_s=0.0)
