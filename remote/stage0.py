@@ -68,6 +68,33 @@ def find(places: list[str], name: str, digest: str, uid: int) -> str:
     return ""
 
 
+def hold(path: str) -> bool:
+    """Mark a zip as in use for as long as this process lives, and the agent that it becomes, and as started just now.
+
+    False when it is just being removed as an old one (`remote/old_programs.py`): it is to be sent again.
+    """
+    import fcntl
+
+    with contextlib.suppress(OSError):  # a read-only place; it is not removed from either
+        os.utime(path)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # no locks here, and so nothing is removed
+    os.set_inheritable(fd, True)
+    # It may have been removed between the two: then we hold what has no name any more.
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except OSError:
+        return False
+
+
 def store(place: str, name: str, data: bytes, uid: int) -> str:
     """Write a zip whole into one place, durably. Returns its path; raises OSError."""
     import tempfile  # not at the top: most starts find everything there
@@ -172,12 +199,15 @@ def run(order: dict[str, Any]) -> NoReturn:
     marker, name, uid = order["marker"], order["name"], os.getuid()
     places = cache_places(os.environ, uid)
     path = find(places, name, order["digest"], uid)
+    if path and not hold(path):
+        path = ""
     python = "{}.{}.{}".format(*sys.version_info[:3])
     # A console that vanished without a word must not leave us waiting.
     signal.alarm(int(order["wait_s"]))
     say(marker, "stage0", {"python": python, "executable": sys.executable, "have": bool(path), "place": path})
     if not path:
         path = _take(order, places, uid)
+        hold(path)
     if os.path.dirname(path) in places:  # and not in memory
         path = compiled(path, uid)
     signal.alarm(0)

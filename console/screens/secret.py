@@ -25,7 +25,9 @@ class AskSecret(AskText):
     def body(self) -> Iterable[Widget]:
         yield Paragraph(self.explanation)
         yield Input(password=True, id="line", compact=True)
-        yield Paragraph("Enter gives it, Esc goes on without; it stays in this console's memory and is written nowhere", tone=DIM)
+        yield Paragraph(
+            "Enter gives it, Esc goes on without; it stays in this console's memory and is written nowhere", tone=DIM
+        )
 
 
 async def ask_secret(app: App[Any], kind: str, what: str) -> str | None:
