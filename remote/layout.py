@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from remote.errors import OperatorError
+from remote.text import clean
+
 PROMPTS = "prompts.jsonl"
 RESPONSES = "raw_responses.jsonl"
 TOKENIZED = "tokenized_data.jsonl"
@@ -82,10 +85,34 @@ class Layout:
         """The provenance sidecar of one dataset: a line per answer."""
         return self.state / "answers" / f"{name}.jsonl"
 
+    def check_root(self) -> None:
+        """Raises OperatorError `no-root` where there is no such folder."""
+        if not self.root.is_dir():
+            raise OperatorError(
+                "no-root", f"there is no folder {clean(self.root)}", "check --root, or whether the volume is mounted"
+            )
+
     def make_state(self) -> Path:
         """Make `.eagle3` (private to its owner's umask) and return it. Raises OSError."""
         self.state.mkdir(exist_ok=True)
         return self.state
+
+
+def folder_names(folder: Path | str) -> set[str]:
+    """The names of the folders in a folder, links to folders among them; hidden ones are none of ours.
+
+    What cannot be looked at (a link that leads to itself, a dead mount) is taken for one: whoever opens it says what
+    is wrong with it, and the others are not lost for its sake. Raises OSError when `folder` itself cannot be listed.
+    """
+    with os.scandir(folder) as entries:
+        return {entry.name for entry in entries if not entry.name.startswith(".") and _may_be_folder(entry)}
+
+
+def _may_be_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return True
 
 
 def fsync_folder(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from remote.layout import folder_names
 from remote.text import clean
 
 ENTRIES = 10_000
@@ -31,12 +32,8 @@ def nearby(path: Path) -> str:
 def _likely(parent: Path, asked: str) -> str | None:
     from difflib import get_close_matches  # only where something is wrong already
 
-    names = []
     try:
-        with os.scandir(parent) as entries:
-            for entry, _ in zip(entries, range(ENTRIES), strict=False):
-                if entry.is_dir():
-                    names.append(entry.name)
+        names = folder_names(parent)
     except OSError:
         return None
-    return next(iter(get_close_matches(asked, names, 1)), None)
+    return next(iter(get_close_matches(asked, sorted(names)[:ENTRIES], 1)), None)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
-from remote.layout import DECLARED, Layout
+from remote.layout import DECLARED, Layout, folder_names
 from remote.lock import LOCK_FD, RunLock
 from remote.model import ModelFacts, read_model
 from remote.options import Options
@@ -57,7 +57,7 @@ def run(options: Options, args: argparse.Namespace) -> ExitCode:
 def dataset_folders(layout: Layout, options: Options) -> list[str]:
     """The selected datasets' folders that are there, declared ones first. Raises OperatorError."""
     try:
-        found = {path.name for path in layout.root.iterdir() if path.is_dir() and not path.name.startswith(".")}
+        found = folder_names(layout.root)
     except OSError as error:
         raise OperatorError(
             "no-root",

@@ -19,7 +19,7 @@ from remote.dataset_memory import DatasetMemory
 from remote.dataset_scan import DatasetScan, FileFacts
 from remote.errors import OperatorError
 from remote.index import index_key, load_index, save_index
-from remote.layout import DECLARED
+from remote.layout import DECLARED, folder_names
 from remote.nearby import nearby
 from remote.options import Budget
 from remote.records import Rules
@@ -187,7 +187,7 @@ class Scanner:
             stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
             if stamp == self._root_stamp:
                 return
-            names = self._folders()
+            names = folder_names(self._path)
             # A folder made within the same tick of the file system's clock would not show later.
             self._root_stamp = None if is_racy(status.st_ctime_ns, time.time_ns()) else stamp
         except (FileNotFoundError, NotADirectoryError):
@@ -212,10 +212,6 @@ class Scanner:
                 memory.scan = None
         others = sorted(name for name in self._memories if name not in DECLARED)
         self._order = tuple(self._memories[name] for name in (*DECLARED, *others))
-
-    def _folders(self) -> set[str]:
-        with os.scandir(self._path) as entries:
-            return {entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()}
 
 
 def _is_shown(scan: DatasetScan) -> bool:

@@ -93,7 +93,8 @@ def text_lines(scan: RootScan, states: Mapping[str, str], options: Options) -> l
 def _columns(*cells: str) -> str:
     widths = (5, 19, 14, -9, -10, -10, -12, -12)
     padded = [
-        cell.ljust(width) if width > 0 else cell.rjust(-width) for cell, width in zip(cells, widths, strict=False)
+        cell.ljust(width - 1) + " " if width > 0 else cell.rjust(-width)
+        for cell, width in zip(cells, widths, strict=False)
     ]
     return "".join([*padded, "  ", cells[-1]]).rstrip()
 

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from remote.layout import RESPONSES, Layout
+from remote.layout import RESPONSES, Layout, folder_names
 from remote.options import Options
 from remote.records import Rules, read_record
 
@@ -46,7 +46,7 @@ class Thinking:
         if self._end_id is None or not self._wanted:
             return {}
         found: dict[str, tuple[int, int]] = {}
-        for folder in sorted(entry.name for entry in os.scandir(self._layout.root) if entry.is_dir()):
+        for folder in sorted(folder_names(self._layout.root)):
             counted = self._count(folder, self._end_id)
             if counted is not None and counted[0]:
                 found[folder] = counted

@@ -183,6 +183,18 @@ def test_no_root_is_an_error_and_an_empty_one_is_not(tmp_path: Path) -> None:
     assert [dataset.exists for dataset in scan_root(empty, RULES).datasets] == [False] * 8
 
 
+def test_a_link_that_leads_to_itself_blanks_nothing_else(root: Path) -> None:
+    """Of a declared dataset it is unreadable, which is not the same as missing."""
+    (root / "stray_loop").symlink_to("stray_loop")
+    (root / "B4_mixturethoughts").symlink_to("B4_mixturethoughts")
+    (root / "gone").symlink_to("nowhere")
+    scan = Scanner(root, RULES).poll()
+    assert scan.dataset(B3).prompts == 4
+    damaged = scan.dataset("B4_mixturethoughts")
+    assert damaged.exists and not damaged.readable and damaged.prompts is None
+    assert "gone" not in {dataset.folder for dataset in scan.datasets}
+
+
 @pytest.mark.parametrize("obstacle", ["folder", "loop", "fifo"])
 def test_one_file_that_cannot_be_read_blanks_nothing_else(root: Path, obstacle: str) -> None:
     path = root / B3 / RESPONSES
