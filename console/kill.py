@@ -44,8 +44,8 @@ def _choices(view: View, generator: Generator) -> tuple[Choice, ...]:
     )
 
 
-def propose_generator(controller: ControllerLike) -> Proposal:
-    """Propose to stop our generator, frozen as it is now. Raises OperatorError when there is none."""
+def propose_generator(controller: ControllerLike, mode: str = "drain") -> Proposal:
+    """Propose to stop our generator, frozen as it is now; its stages say `mode`. Raises OperatorError when there is none."""
     view = controller.view
     _writable(view)
     snapshot = view.snapshot
@@ -55,17 +55,17 @@ def propose_generator(controller: ControllerLike) -> Proposal:
     generator = snapshot.generator
 
     async def execute(choice: str, progress: Progress) -> Outcome:
-        mode = choice or "drain"
-        board = StageBoard(_generator_stages(generator, mode), progress)
+        chosen = choice or mode
+        board = StageBoard(_generator_stages(generator, chosen), progress)
         board.set("stop", StageState.WORKING)
         params = {
-            "mode": mode,
+            "mode": chosen,
             "drain_s": view.options.drain_s,
             "identity": generator.identity,
             "run_id": generator.run_id,
             "by": operator_text(),
         }
-        deadline_s = (view.options.drain_s if mode == "drain" else 0) + STOP_MARGIN_S
+        deadline_s = (view.options.drain_s if chosen == "drain" else 0) + STOP_MARGIN_S
         return await _carry_out(controller, board, "stop", params, deadline_s, f"pid {generator.pid}")
 
     return Proposal(
@@ -75,7 +75,7 @@ def propose_generator(controller: ControllerLike) -> Proposal:
             f"up {age(view.age_s(generator.since))}, {count(generator.in_flight)} requests in flight",
             short_command(generator.argv),
         ),
-        stages=_generator_stages(generator, "drain"),
+        stages=_generator_stages(generator, mode),
         remarks=(Remark(Level.NOTE, "r continues where it stopped"),),
         ask=Ask.YES,
         yes=f"stop pid {generator.pid}",

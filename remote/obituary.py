@@ -22,7 +22,7 @@ _REASONS = {
     ExitCode.REFUSED: ("refused", "the engine refuses its requests for good"),
     ExitCode.DISK: ("disk", "the disk is full, read-only or failing"),
     ExitCode.USAGE: ("failed", "it was started with settings that it does not take"),
-    ExitCode.FAILED: ("failed", "it failed"),
+    ExitCode.FAILED: ("failed", "it could not do all of it: the last lines of its log say what"),
 }
 
 

@@ -15,7 +15,7 @@ async def main(settings: Settings, *, mode: str, pid: int | None, yes: bool) -> 
     """Propose, ask, carry out. `pid` names a foreign writer; without it our own generator is meant."""
     async with open_session(settings) as controller:
         if pid is None:
-            proposal = kill.propose_generator(controller)
+            proposal = kill.propose_generator(controller, mode)
             return await confirm_and_execute(proposal, yes=yes, choice=mode)
         snapshot = controller.view.snapshot
         writers = snapshot.writers if snapshot else ()

@@ -90,6 +90,7 @@ def test_launch_status_kill_and_nothing_is_left(place: Place) -> None:
     killed = place.run("kill", "--now", "--yes")
     assert killed.code == 0, killed.err
     assert "is gone" in killed.out
+    assert "by drain" not in killed.err, "what is printed before is what is done"
     assert place.generator()["verdict"] == "exited"
     nothing = place.run("kill", "--yes")
     assert nothing.code == 1
