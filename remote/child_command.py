@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any
 
 from remote.errors import OperatorError
 from remote.options import Options
-from remote.probe_python import code_path
+from remote.probe_python import code_path, end_child
 from remote.text import clean
 from remote.tokenizing import option_words
 
@@ -61,7 +60,7 @@ def run_child(python: str, words: Sequence[str], options: Options, limit_s: floa
     try:
         out, err = child.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        _kill(child)
+        end_child(child)
         raise OperatorError(
             "timeout", f"{words[0]} took longer than {limit_s:g} s", "try again when the container is idle"
         ) from None
@@ -72,17 +71,6 @@ def run_child(python: str, words: Sequence[str], options: Options, limit_s: floa
     if not isinstance(value, dict):
         raise OperatorError(f"{words[0]}-failed", _last_words(words[0], err, child.returncode))
     return value
-
-
-def _kill(child: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        child.kill()
-    try:
-        child.communicate(timeout=1.0)
-    except subprocess.TimeoutExpired:
-        return  # in the kernel (state D): it ends when it can
 
 
 def _last_words(word: str, err: bytes, code: int) -> str:

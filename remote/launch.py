@@ -1,8 +1,7 @@
 """Start the generator so that nothing on the operator's side can end it, and say truthfully whether it started.
 
-The agent has threads, and a process with threads must not fork without exec: so it runs this
-program's `launch` command, with the settings over stdin (secrets are never in an argv). That one
-takes the lock, forks twice into the supervisor, and waits on a pipe for what the generator says.
+`launch` runs this program's `launch` command (`detached`), which ends in `launch_here`: that one takes
+the lock, forks twice into the supervisor, and waits on a pipe for what the generator says.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ import json
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from remote.detached import own_command, run_detached
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 from remote.handshake import Report
@@ -27,11 +25,10 @@ from remote.layout import Layout
 from remote.lock import RunLock
 from remote.masking import masked_hook
 from remote.options import Options
-from remote.release import archive_path, durable_archive, release
+from remote.release import release
 from remote.runfile import Run, new_run_id, read_run, write_run, write_stop
 from remote.status import generator_status
 from remote.supervisor import Supervisor, become_supervisor
-from remote.text import clean
 
 HANDSHAKE_S = 240.0
 """Importing transformers from a cold disk, loading a tokenizer and planning a full tree fit in this several times."""
@@ -69,35 +66,56 @@ class Launched:
         )
 
 
-def launch(
-    layout: Layout,
-    options: Options,
-    command: Sequence[str],
-    secrets: Mapping[str, str],
-    by: str,
-    handshake_timeout_s: float = HANDSHAKE_S,
-) -> Launched:
+@dataclass(frozen=True)
+class Order:
+    """What is to be launched, and for whom.
+
+    `command` runs this program (`[PYTHON, "-B", ARCHIVE]`) and is the beginning of the generator's argv; `secrets`
+    become variables of the generator's environment and are written nowhere; `by` is `user@host`; the generator has
+    `handshake_timeout_s` to say that it is ready.
+    """
+
+    options: Options
+    command: tuple[str, ...]
+    by: str
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    handshake_timeout_s: float = HANDSHAKE_S
+
+    def to_json(self) -> dict[str, Any]:
+        """As the `launch` command takes it on stdin, secrets included: for a pipe, never for a file."""
+        return {
+            "options": self.options.to_json(),
+            "command": list(self.command),
+            "secrets": dict(self.secrets),
+            "by": self.by,
+            "handshake_timeout_s": self.handshake_timeout_s,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Order:
+        """The inverse of `to_json`. Raises KeyError, TypeError or ValueError on anything else."""
+        return cls(
+            Options.from_json(value["options"]),
+            tuple(str(word) for word in value["command"]),
+            str(value["by"]),
+            {str(name): str(secret) for name, secret in value["secrets"].items()},
+            float(value["handshake_timeout_s"]),
+        )
+
+
+def launch(layout: Layout, order: Order) -> Launched:
     """Launch from a process that may have threads; safe to call from any of them.
 
-    `command` runs this program (`[PYTHON, "-B", ARCHIVE]`) and is the beginning of the generator's
-    argv; `secrets` become variables of the generator's environment and are written nowhere; `by`
-    is `user@host`. Returns when the generator says that it is ready.
+    Returns when the generator says that it is ready.
 
     Raises OperatorError: what the generator said, `lock-held` (naming the holder), `cannot-lock`,
     `no-root`, `read-only`, `not-writable`, `cannot-start`, `not-ready`, `launch-timeout`.
     """
-    settings = {
-        "options": options.to_json(),
-        "command": list(command),
-        "secrets": dict(secrets),
-        "by": by,
-        "handshake_timeout_s": handshake_timeout_s,
-    }
-    _refuse_unfit(layout, options)
+    _refuse_unfit(layout, order.options)
     answer = run_detached(
         [*own_command(layout), "launch", "--root", str(layout.root), "--settings", "-"],
-        settings,
-        handshake_timeout_s + _SLACK_S,
+        order.to_json(),
+        order.handshake_timeout_s + _SLACK_S,
         "launch-timeout",
         "see whether it runs before trying again",
     )
@@ -107,88 +125,11 @@ def launch(
         raise OperatorError("launch-failed", "the launcher's answer cannot be read", f"see {layout.run_log}") from None
 
 
-def own_command(layout: Layout) -> list[str]:
-    """This very program, in an interpreter of its own and from a file that stays.
-
-    On a full disk a stop must still work: then it runs from where it is now, which serves as long
-    as nobody replaces it meanwhile. Raises OperatorError when it is nowhere but in memory.
-    """
-    python = [sys.executable, "-I", "-B"]
-    try:
-        layout.make_state()
-        return [*python, str(durable_archive(layout.state / "program"))]
-    except OSError as error:
-        if archive_path() is None:
-            source = str(Path(__file__).resolve().parent.parent)
-            return [
-                *python,
-                "-c",
-                f"import sys; sys.path.insert(0, {source!r}); from remote.cli import main; sys.exit(main())",
-            ]
-        raise OperatorError(
-            "not-writable",
-            f"cannot write {layout.state}: {error.strerror}",
-            "check that the root exists, is writable and has space",
-        ) from None
-
-
-def run_detached(
-    argv: Sequence[str], settings: Mapping[str, Any], timeout_s: float, timeout_code: str, timeout_remedy: str
-) -> dict[str, Any]:
-    """Run a command of ours in a session of its own, settings on stdin, one JSON object back on stdout.
-
-    It carries on when the caller dies. Raises OperatorError: its own error, or `timeout_code`.
-    """
-    try:
-        child = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            cwd="/",
-        )
-    except OSError as error:
-        raise OperatorError(
-            "cannot-start",
-            f"cannot start {clean(argv[0])}: {error.strerror}",
-            "free processes and memory on the container",
-        ) from None
-    try:
-        out, err = child.communicate(json.dumps(settings).encode(), timeout_s)
-    except subprocess.TimeoutExpired:
-        # Not killed: what it does must complete; it only has nobody to tell any more.
-        for pipe in (child.stdin, child.stdout, child.stderr):
-            if pipe is not None:
-                pipe.close()
-        raise OperatorError(timeout_code, f"no answer within {timeout_s:.0f} s", timeout_remedy) from None
-    try:
-        answer = json.loads(out)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
-        said = clean(err.decode("utf-8", "replace").strip() or f"exit code {child.returncode}", 500)
-        raise OperatorError(
-            "helper-failed",
-            f"this program's helper on the container failed: {said}",
-            "see that Python and /proc work there",
-        )
-    if isinstance(answer.get("error"), dict):
-        raise OperatorError.from_json(answer["error"])
-    return answer
-
-
-def launch_here(
-    layout: Layout,
-    options: Options,
-    command: Sequence[str],
-    secrets: Mapping[str, str],
-    by: str,
-    handshake_timeout_s: float = HANDSHAKE_S,
-) -> Launched:
-    """The launch itself, in a process without threads that ends afterwards. Parameters and errors as `launch`."""
+def launch_here(layout: Layout, order: Order) -> Launched:
+    """The launch itself, in a process without threads that ends afterwards. Errors as `launch`."""
+    options = order.options
     _refuse_unfit(layout, options)
-    lock = RunLock.take(layout, "launch", by, "cannot-lock" in options.accept)
+    lock = RunLock.take(layout, "launch", order.by, "cannot-lock" in options.accept)
     if not lock.locked and (status := generator_status(layout)).living:
         # Without a lock the supervisor's death would open the door while its generator still writes.
         lock.release()
@@ -197,7 +138,7 @@ def launch_here(
     run_id = new_run_id(now)
     # An address to post to is a secret in itself: the supervisor gets it in memory, the file shows the server.
     written = replace(options, notify=tuple(masked_hook(url) for url in options.notify))
-    run = Run(run_id, tuple(_argv(layout, options, command, run_id)), written, now, by, release())
+    run = Run(run_id, tuple(_argv(layout, order, run_id)), written, now, order.by, release())
     try:
         write_run(layout, run)
     except OSError as error:
@@ -216,12 +157,12 @@ def launch_here(
     if child == 0:
         os.setsid()
         if os.fork() == 0:
-            become_supervisor(Supervisor(layout, run, lock, Report(write_fd), secrets, options.notify))
+            become_supervisor(Supervisor(layout, run, lock, Report(write_fd), order.secrets, options.notify))
         os._exit(0)
     os.close(write_fd)
     os.waitpid(child, 0)
     lock.release()
-    return _await_ready(layout, run_id, read_fd, handshake_timeout_s)
+    return _await_ready(layout, run_id, read_fd, order.handshake_timeout_s)
 
 
 def _refuse_unfit(layout: Layout, options: Options) -> None:
@@ -229,18 +170,15 @@ def _refuse_unfit(layout: Layout, options: Options) -> None:
         raise OperatorError(
             "read-only", "nothing is launched in read-only mode", "start the console without --read-only"
         )
-    if not layout.root.is_dir():
-        raise OperatorError(
-            "no-root", f"there is no folder {layout.root}", "check --root, or whether the volume is mounted"
-        )
+    layout.check_root()
 
 
-def _argv(layout: Layout, options: Options, command: Sequence[str], run_id: str) -> list[str]:
+def _argv(layout: Layout, order: Order, run_id: str) -> list[str]:
     """What `ps` shows: the run, and the settings that an operator looks for. `run.json` is what counts."""
-    argv = [*command, "generate", "--run", run_id, "--root", str(layout.root)]
+    argv = [*order.command, "generate", "--run", run_id, "--root", str(layout.root)]
     plain = Options()
     for name in _SHOWN:
-        value = getattr(options, name)
+        value = getattr(order.options, name)
         if value is None or (name != "token_budget" and value == getattr(plain, name)):
             continue
         text = ",".join(value) if isinstance(value, tuple) else str(value)

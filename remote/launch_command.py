@@ -13,14 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from remote.detached import program
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 from remote.handshake import API_KEY
-from remote.launch import HANDSHAKE_S, Launched, launch_here
+from remote.launch import HANDSHAKE_S, Launched, Order, launch_here
 from remote.launch_gate import refuse_at_launch
 from remote.layout import Layout
 from remote.options import Options
-from remote.release import durable_archive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,21 +39,11 @@ def run(options: Options, args: argparse.Namespace) -> ExitCode:
     root = Path(options.root).absolute()
     options = replace(options, root=str(root))
     layout = Layout(root)
-    try:
-        if not root.is_dir():
-            raise OperatorError(
-                "no-root", f"there is no folder {root}", "check --root, or whether the volume is mounted"
-            )
-        command = [options.python or sys.executable, "-B", str(durable_archive(layout.make_state() / "program"))]
-    except OSError as error:
-        raise OperatorError(
-            "not-writable",
-            f"cannot write {layout.state}: {error.strerror}",
-            "check that the root exists and is writable",
-        ) from None
+    layout.check_root()
+    command = (options.python or sys.executable, "-B", program(layout))
     refuse_at_launch(layout, options, time.time())
     secrets = {API_KEY: os.environ[API_KEY]} if os.environ.get(API_KEY) else {}
-    launched = launch_here(layout, options, command, secrets, caller(), args.handshake_s)
+    launched = launch_here(layout, Order(options, command, caller(), secrets, args.handshake_s))
     if args.json:
         print(json.dumps(launched.to_json()))
     else:
@@ -63,15 +53,8 @@ def run(options: Options, args: argparse.Namespace) -> ExitCode:
 
 
 def _from_settings(settings: dict[str, Any]) -> Launched:
-    options = Options.from_json(settings["options"])
-    return launch_here(
-        Layout(Path(options.root)),
-        options,
-        [str(word) for word in settings["command"]],
-        {str(name): str(value) for name, value in settings["secrets"].items()},
-        str(settings["by"]),
-        float(settings["handshake_timeout_s"]),
-    )
+    order = Order.from_json(settings)
+    return launch_here(Layout(Path(order.options.root)), order)
 
 
 def caller() -> str:

@@ -13,16 +13,17 @@ from remote import audit
 from remote.child_command import run_child
 from remote.choose_python import choose_python
 from remote.control import write_control
+from remote.detached import program
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
 from remote.handshake import API_KEY
 from remote.identity import Identity
+from remote.launch import Order
 from remote.launch import launch as launch_run
 from remote.layout import Layout
 from remote.options import Options, parse_budget
 from remote.params import Params
 from remote.preflight import run_preflight
-from remote.release import durable_archive
 from remote.session import Session
 from remote.stop import stop_run, stop_stray
 from remote.stopped import Stopped, record_stop
@@ -41,9 +42,8 @@ def launch(session: Session, params: Params) -> dict[str, Any]:
         session.api_key = key
     try:
         _refuse_blocked(session, options, key is not None)
-        command = [choose_python(options), "-B", _archive(layout)]
-        secrets = {API_KEY: key} if key is not None else {}
-        launched = launch_run(layout, options, command, secrets, by)
+        command = (choose_python(options), "-B", program(layout))
+        launched = launch_run(layout, Order(options, command, by, {API_KEY: key} if key is not None else {}))
     except OperatorError as error:
         _record_failure(layout, by, "launch", error, options)
         raise
@@ -76,18 +76,6 @@ def _refuse_blocked(session: Session, options: Options, key_given: bool) -> None
         first = blockers[0]
         others = f" (and {len(blockers) - 1} more)" if len(blockers) > 1 else ""
         raise OperatorError(f"preflight-{first.check}", f"{first.detail}{others}", first.remedy)
-
-
-def _archive(layout: Layout) -> str:
-    try:
-        return str(durable_archive(layout.make_state() / "program"))
-    except OSError as error:
-        raise OperatorError(
-            "not-writable",
-            f"cannot write {layout.state}: {error.strerror}",
-            "check that the root is writable",
-            ExitCode.DISK,
-        ) from None
 
 
 def stop(session: Session, params: Params) -> dict[str, Any]:

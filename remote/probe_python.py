@@ -95,7 +95,7 @@ def probe_python(python: str, options: Options, limit_s: float = LIMIT_S) -> Pyt
     try:
         out, err = child.communicate(json.dumps(options.to_json()).encode(), timeout=limit_s)
     except subprocess.TimeoutExpired:
-        _end(child)
+        end_child(child)
         return PythonFacts(python, error=f"it did not answer within {limit_s:g} s")
     return _parse(python, out, err, child.returncode)
 
@@ -109,8 +109,8 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Kill the child and what it started: it leads its own session."""
+def end_child(child: subprocess.Popen[bytes]) -> None:
+    """Kill a child that leads its own session, and what it started; takes at most a second."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -12,11 +12,11 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from remote.detached import own_command, run_detached
 from remote.errors import OperatorError
 from remote.figures import moment
 from remote.identity import Identity, alive, send, wait_gone
 from remote.ladder import KILL_S, SETTLE_S, TERM_S, longest_s
-from remote.launch import own_command, run_detached
 from remote.layout import Layout
 from remote.lock import is_held
 from remote.members import describe, find_members

@@ -50,10 +50,7 @@ def run(options: Options, args: argparse.Namespace) -> ExitCode:
         return answer(lambda: stop_here(layout, settings, os.environ.get(API_KEY)).to_json())
     if options.read_only:
         raise OperatorError("read-only", "nothing is stopped in read-only mode", "leave --read-only out")
-    if not layout.root.is_dir():
-        raise OperatorError(
-            "no-root", f"there is no folder {layout.root}", "check --root, or whether the volume is mounted"
-        )
+    layout.check_root()
     by = caller()
     if args.pid is None:
         stopped, target = stop_run(layout, args.mode, options.drain_s, None, by), None

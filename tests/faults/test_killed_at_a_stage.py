@@ -164,9 +164,9 @@ def test_a_full_disk_refuses_a_launch_with_its_name_and_leaves_nothing_running(t
 
 def test_on_a_disk_that_fills_while_it_runs_a_stop_still_works(tiny: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     # The program's own copy is made when it is launched from a checkout, and larger than this disk.
-    import remote.launch
+    import remote.detached
 
-    monkeypatch.setattr(remote.launch, "durable_archive", lambda folder: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr(remote.detached, "durable_archive", lambda folder: (_ for _ in ()).throw(OSError(28, "full")))
     for mode in ("drain", "force"):
         launched = launch_fake(tiny)
         fill(tiny)

@@ -15,7 +15,7 @@ import pytest
 from remote import procfs
 from remote.errors import OperatorError
 from remote.identity import alive, identify
-from remote.launch import Launched, launch
+from remote.launch import Launched, Order, launch
 from remote.layout import Layout
 from remote.lock import is_held
 from remote.members import find_members
@@ -79,7 +79,7 @@ def test_a_secret_is_in_the_environment_alone(layout: Layout) -> None:
     secret = "sk-this-must-not-be-seen"
     with sink(403) as server:
         options = Options(root=str(layout.root), notify=(f"{server.url}/services/{secret}",))
-        launched = launch(layout, options, fake_command(), {"EAGLE3_API_KEY": secret}, BY, LIMIT_S)
+        launched = launch(layout, Order(options, fake_command(), BY, {"EAGLE3_API_KEY": secret}, LIMIT_S))
         assert server.wait(1)[0].path == f"/services/{secret}"
     assert secret in Path(f"/proc/{launched.pid}/environ").read_text()
     for pid in (launched.pid, launched.supervisor_pid):
@@ -133,7 +133,7 @@ def test_one_that_dies_before_it_is_ready_is_quoted(layout: Layout) -> None:
 @pytest.mark.parametrize("python", ["/nowhere/python", "/etc/passwd", "/"])
 def test_a_python_that_cannot_be_started_is_named(layout: Layout, python: str) -> None:
     with pytest.raises(OperatorError) as refused:
-        launch(layout, Options(root=str(layout.root)), [python, "-B", "x"], {}, BY, LIMIT_S)
+        launch(layout, Order(Options(root=str(layout.root)), (python, "-B", "x"), BY, {}, LIMIT_S))
     assert (
         refused.value.code == "cannot-start" and python in refused.value.message and "--python" in refused.value.remedy
     )
@@ -196,17 +196,12 @@ def test_two_at_the_same_moment_are_one(tmp_path: Path, count: int) -> None:
             end_all(layout)
 
 
+def by_hand(layout: Layout, python: Path) -> list[str]:
+    return [sys.executable, "-m", "remote", "launch", "--root", str(layout.root), "--python", str(python)]
+
+
 def test_by_hand_it_works_the_same(layout: Layout, tmp_path: Path) -> None:
-    argv = [
-        sys.executable,
-        "-m",
-        "remote",
-        "launch",
-        "--root",
-        str(layout.root),
-        "--python",
-        str(fake_python(tmp_path)),
-    ]
+    argv = by_hand(layout, fake_python(tmp_path))
     done = subprocess.run([*argv, "--json"], capture_output=True, text=True, cwd=REPO, timeout=60)
     assert done.returncode == 0 and done.stderr == ""
     launched = Launched.from_json(json.loads(done.stdout))
@@ -217,17 +212,7 @@ def test_by_hand_it_works_the_same(layout: Layout, tmp_path: Path) -> None:
 
 
 def test_a_launcher_that_is_killed_does_not_take_the_run_with_it(layout: Layout, tmp_path: Path) -> None:
-    argv = [
-        sys.executable,
-        "-m",
-        "remote",
-        "launch",
-        "--root",
-        str(layout.root),
-        "--python",
-        str(fake_python(tmp_path, "mute")),
-    ]
-    with process(*argv, cwd=REPO) as child:
+    with process(*by_hand(layout, fake_python(tmp_path, "mute")), cwd=REPO) as child:
         until(lambda: layout.run_json.exists() and (run := read_run(layout)) is not None and run.generator is not None)
         child.kill()
         child.wait()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from remote.errors import OperatorError
 from remote.identity import Identity, alive, identify, send, wait_gone
-from remote.launch import Launched, launch
+from remote.launch import Launched, Order, launch
 from remote.layout import Layout
 from remote.members import find_members
 from remote.options import Options
@@ -25,9 +25,9 @@ BY = "ann@laptop"
 LIMIT_S = 30.0
 
 
-def fake_command(*behaviour: str) -> list[str]:
+def fake_command(*behaviour: str) -> tuple[str, ...]:
     """A command whose `generate` is the stand-in generator's."""
-    return [sys.executable, str(FAKE), *behaviour]
+    return (sys.executable, str(FAKE), *behaviour)
 
 
 def fake_python(folder: Path, *behaviour: str) -> Path:
@@ -44,7 +44,7 @@ def launch_fake(
 ) -> Launched:
     """Launch the stand-in generator, as the agent would."""
     wanted = Options(root=str(layout.root), **options)  # type: ignore[arg-type]
-    return launch(layout, wanted, fake_command(*behaviour), {}, by, handshake_s)
+    return launch(layout, Order(wanted, fake_command(*behaviour), by, {}, handshake_s))
 
 
 def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
