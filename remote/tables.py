@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
+from collections.abc import Iterable
 from typing import Any
 
 from remote.jsonlines import BOM, is_blank, is_complete_object
@@ -43,6 +44,24 @@ class IdTable:
             known = self.numbers[name] = len(self.names)
             self.names.append(name)
         return known
+
+
+class NumberSet:
+    """Which of the numbered ids are in it: a byte for each number up to the largest."""
+
+    def __init__(self, numbers: Iterable[int] = ()) -> None:
+        self._marks = bytearray()
+        for number in numbers:
+            self.add(number)
+
+    def __contains__(self, number: int) -> bool:
+        return number < len(self._marks) and self._marks[number] == 1
+
+    def add(self, number: int) -> None:
+        """Put a number in."""
+        if number >= len(self._marks):
+            self._marks.extend(bytes(number + 1 - len(self._marks)))
+        self._marks[number] = 1
 
 
 class LineTable(ABC):
@@ -101,6 +120,10 @@ class LineTable(ABC):
             setattr(self, name, getattr(self, name)[:length])
         for name, value in undo.items():
             setattr(self, name, value)
+        self.remark()
+
+    def remark(self) -> None:  # noqa: B027 - a table that derives nothing has nothing to do
+        """Derive anew what follows from the arrays alone: they were cut back or restored."""
 
     def _state(self) -> dict[str, Any]:
         return {"line_no": self.line_no, "lines": self.lines, "problems": self.problems.copy()}
@@ -137,14 +160,14 @@ class PromptTable(LineTable):
 
     def clear(self) -> None:
         super().clear()
-        self.is_prompt = bytearray()
+        self.remark()
         self.usable = 0
         self.trailing_assistant = 0
         self.forms: dict[str, int] = {}
 
     def has(self, number: int) -> bool:
         """Whether this id is a prompt's."""
-        return number < len(self.is_prompt) and self.is_prompt[number] == 1
+        return number in self._prompts
 
     def _judge(self, offset: int, line: bytes) -> None:
         verdict = check_prompt(line)
@@ -159,16 +182,11 @@ class PromptTable(LineTable):
         if number < known:
             # An id that records spoke of before its prompt came: they are judged again.
             self.epoch += 1
-        self._mark(number)
+        self._prompts.add(number)
         self.order.append(number)
         self.usable += 1
         self.trailing_assistant += verdict.trailing_assistant
         self.forms[verdict.form] = self.forms.get(verdict.form, 0) + 1
-
-    def _mark(self, number: int) -> None:
-        if number >= len(self.is_prompt):
-            self.is_prompt.extend(bytes(number + 1 - len(self.is_prompt)))
-        self.is_prompt[number] = 1
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -178,17 +196,8 @@ class PromptTable(LineTable):
             "forms": dict(self.forms),
         }
 
-    def _take_tail_back(self) -> None:
-        before = self.epoch
-        super()._take_tail_back()
-        if self.epoch != before:
-            self.remark()
-
     def remark(self) -> None:
-        """Derive `is_prompt` from `order`."""
-        self.is_prompt = bytearray()
-        for number in self.order:
-            self._mark(number)
+        self._prompts = NumberSet(self.order)
 
     def restore(self, value: dict[str, Any]) -> None:
         super().restore(value)
@@ -261,7 +270,7 @@ class RowTable(LineTable):
     def clear(self) -> None:
         super().clear()
         self.good = 0
-        self._seen = bytearray()
+        self.remark()
 
     def _judge(self, offset: int, line: bytes) -> None:
         code, sample_id = check_row(line)
@@ -269,30 +278,15 @@ class RowTable(LineTable):
             self.problems.add(code, self.line_no, offset, line.removeprefix(BOM))
             return
         number = self.ids.number(sample_id)
-        if number < len(self._seen) and self._seen[number]:
+        if number in self._seen:
             self.problems.add("repeated-row", self.line_no, offset, sample_id)
         else:
-            self.see(number)
+            self._seen.add(number)
         self.number.append(number)
         self.good += 1
 
-    def see(self, number: int) -> None:
-        """Note that this id has a row."""
-        if number >= len(self._seen):
-            self._seen.extend(bytes(number + 1 - len(self._seen)))
-        self._seen[number] = 1
-
-    def _take_tail_back(self) -> None:
-        before = self.epoch
-        super()._take_tail_back()
-        if self.epoch != before:
-            self.remark()
-
     def remark(self) -> None:
-        """Derive what was seen from `number`."""
-        self._seen = bytearray()
-        for number in self.number:
-            self.see(number)
+        self._seen = NumberSet(self.number)
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "good": self.good}
