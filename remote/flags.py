@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from remote.errors import OperatorError
-from remote.options import Budget, parse_budget, parse_count, parse_list
+from remote.option_values import parse_count, parse_list
+from remote.options import Budget, parse_budget
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,30 @@ generator. Secrets are no options: an API key travels beside them and is never w
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from remote.errors import OperatorError
-from remote.exitcodes import ExitCode
+from remote.option_values import (
+    one_of,
+    parse_count,
+    parse_hook,
+    parse_integer,
+    parse_list,
+    parse_object,
+    parse_period,
+    parse_price,
+    parse_seconds,
+    parse_secret_url,
+    parse_switch,
+    parse_tokens,
+    parse_url,
+    usage,
+)
 
 DEFAULT_ROOT = "/data/eagle3/synth_100k/prepared"
 DEFAULT_BUDGET = 10_000_000
-_SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 
 
 def short_tokens(tokens: int) -> str:
@@ -47,23 +59,6 @@ class Budget:
         return ",".join(parts)
 
 
-def _usage(message: str, remedy: str = "") -> OperatorError:
-    return OperatorError("usage", message, remedy, ExitCode.USAGE)
-
-
-def parse_tokens(text: str) -> int:
-    """A number of tokens: `10000000`, `10M`, `500k`, `10_000_000`, `1.5M`. Raises OperatorError."""
-    match = re.fullmatch(r"\s*(\d[\d_,]*(?:\.\d+)?)\s*([kKmMgGbB]?)\s*", text)
-    if match is None:
-        raise _usage(f"{text!r} is not a number of tokens", "write 10000000, 10M or 500k")
-    number = match[1].replace("_", "").replace(",", "")
-    scaled = float(number) * _SUFFIX[match[2].lower()]
-    exact = int(number) * _SUFFIX[match[2].lower()] if "." not in number else round(scaled)
-    if "." in number and abs(scaled - exact) > 1e-6:
-        raise _usage(f"{text!r} is not a whole number of tokens", "write 10000000, 10M or 500k")
-    return exact
-
-
 def parse_budget(text: str) -> Budget:
     """`10M`, or `B4=20M,B5=5M` for some, or `8M,B4=20M` for both. Raises OperatorError."""
     default = DEFAULT_BUDGET
@@ -75,122 +70,12 @@ def parse_budget(text: str) -> Budget:
             plain += 1
             default = parse_tokens(name)
         elif not name.strip():
-            raise _usage(f"{part!r} names no dataset", "write B4=20M")
+            raise usage(f"{part!r} names no dataset", "write B4=20M")
         else:
             per[name.strip()] = parse_tokens(value)
     if plain > 1:
-        raise _usage(f"{text!r} gives more than one default budget", "write 8M,B4=20M")
+        raise usage(f"{text!r} gives more than one default budget", "write 8M,B4=20M")
     return Budget(default, per)
-
-
-def parse_count(text: str) -> int:
-    """A positive whole number. Raises OperatorError."""
-    number = parse_tokens(text)
-    if number < 1:
-        raise _usage(f"{text!r} must be 1 or more")
-    return number
-
-
-def parse_seconds(text: str) -> float:
-    """Seconds, 0 or more. Raises OperatorError."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < 1e7:
-        raise _usage(f"{text!r} is not a number of seconds", "write 120")
-    return number
-
-
-def parse_integer(text: str) -> int:
-    """Any whole number, for seeds. Raises OperatorError."""
-    try:
-        return int(text)
-    except ValueError:
-        raise _usage(f"{text!r} is not a whole number") from None
-
-
-def parse_list(text: str) -> tuple[str, ...]:
-    """A comma-separated list; blanks are dropped. Raises OperatorError when nothing is left."""
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not names:
-        raise _usage(f"{text!r} names nothing", "write B1,B2 or a folder's name")
-    return names
-
-
-def parse_object(text: str) -> dict[str, Any]:
-    """A JSON object. Raises OperatorError."""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise _usage(f"{text!r} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise _usage(f"{text!r} is not a JSON object", 'write {"temperature": 1.0}')
-    return value
-
-
-def parse_switch(text: str) -> bool:
-    """A switch given as text, in a variable or a profile: `1`, `true`, `yes`, `on` and their opposites."""
-    word = text.strip().lower()
-    if word in ("1", "true", "yes", "on"):
-        return True
-    if word in ("", "0", "false", "no", "off"):
-        return False
-    raise _usage(f"{text!r} is neither true nor false", "write true or false")
-
-
-def parse_price(text: str) -> float:
-    """A price per hour, in the operator's own currency, 0 or more. Raises OperatorError."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < 1e9:
-        raise _usage(f"{text!r} is not a price per hour", "write 16.5")
-    return number
-
-
-def parse_url(text: str) -> str:
-    """An `http` or `https` address with a host; a final `/` is dropped. Raises OperatorError."""
-    if re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", text) is None:
-        raise _usage(f"{text!r} is not an http or https URL", "write http://127.0.0.1:30000")
-    return text.rstrip("/")
-
-
-def parse_hook(text: str) -> str:
-    """An address to post to, `http` or `https`, perhaps with `slack+` or `ntfy+` before it. Raises OperatorError.
-
-    The address may be a secret in itself, so the message does not repeat it.
-    """
-    if re.fullmatch(r"(?:(?:slack|ntfy|generic)\+)?https?://[^\s/]+\S*", text) is None:
-        raise _usage("an address to post to is not an http or https URL", "write https://ntfy.sh/my-topic")
-    return text
-
-
-def parse_secret_url(text: str) -> str:
-    """An `http` or `https` address that may be a secret in itself: the message does not repeat it. Raises OperatorError."""
-    if re.fullmatch(r"https?://[^\s/]+\S*", text) is None:
-        raise _usage("the address is not an http or https URL", "write https://checks.example/my-check")
-    return text
-
-
-def parse_period(text: str) -> float:
-    """Seconds between two of something, 1 or more. Raises OperatorError."""
-    number = parse_seconds(text)
-    if number < 1:
-        raise _usage(f"{text!r} is too often", "write a number of seconds from 1 on")
-    return number
-
-
-def one_of(*allowed: str) -> Callable[[str], str]:
-    """A parser that takes one of a few words."""
-
-    def parse(text: str) -> str:
-        if text not in allowed:
-            raise _usage(f"{text!r} is not allowed here", f"write one of {', '.join(allowed)}")
-        return text
-
-    return parse
 
 
 @dataclass(frozen=True)
@@ -229,7 +114,7 @@ class Option:
                 return tuple(self.parse(text) for text in ([given] if isinstance(given, str) else given))
             return self.parse(given)
         except OperatorError as error:
-            raise _usage(f"{where}: {error.message}", error.remedy) from None
+            raise usage(f"{where}: {error.message}", error.remedy) from None
 
     @property
     def variable(self) -> str:
@@ -404,14 +289,14 @@ def _budget_from_json(raw: Any) -> Budget:
     default, per = raw.get("default"), raw.get("per", {})
     numbers = [default, *per.values()] if isinstance(per, dict) else [None]
     if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in numbers):
-        raise _usage(f"option token_budget has a value of the wrong type: {raw!r}")
+        raise usage(f"option token_budget has a value of the wrong type: {raw!r}")
     return Budget(default, dict(per))
 
 
 def _from_json_value(name: str, raw: Any) -> Any:
     allowed = _ALLOWED_TYPES.get(name, (str, type(None)))
     if not isinstance(raw, allowed) or (isinstance(raw, bool) and bool not in allowed):
-        raise _usage(f"option {name} has a value of the wrong type: {raw!r}")
+        raise usage(f"option {name} has a value of the wrong type: {raw!r}")
     if name == "token_budget":
         return _budget_from_json(raw)
     if isinstance(raw, list):
