@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from remote import figures
@@ -28,6 +29,9 @@ def disk(look: Look) -> Check:
         return Check("disk", WARNING, f"free space cannot be read: {clean(facts.get('detail'))}")
     words = f"{figures.size(free)} free, about {figures.size(needed)} needed"
     remedy = f"free space under {look.layout.root}, or a lower --token-budget"
+    kept = _kept_bytes(look.layout.previous)
+    if kept:
+        remedy += f"; replaced rows hold {figures.size(kept)} of it: {look.layout.previous}"
     inodes = facts["free_inodes"]
     if inodes is not None and inodes < FEW_INODES:
         return Check(
@@ -41,6 +45,15 @@ def disk(look: Look) -> Check:
     if free < needed * DISK_MARGIN:
         return Check("disk", WARNING, f"{words}: a close thing", remedy)
     return Check("disk", OK, words)
+
+
+def _kept_bytes(folder: Path) -> int:
+    """What removing the rows that rebuilds replaced would free: a file that has another name too frees nothing."""
+    try:
+        found = [entry.stat(follow_symlinks=False) for entry in os.scandir(folder)]
+    except OSError:
+        return 0  # there is none, or it cannot be looked at: then it is no remedy
+    return sum(facts.st_blocks * 512 for facts in found if stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1)
 
 
 def root(look: Look) -> Check:

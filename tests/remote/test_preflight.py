@@ -274,6 +274,21 @@ def test_a_disk_that_is_too_small_blocks(root: Path) -> None:
     assert preflight_host.disk(replace(seen, plan=close)).level == "warning"
 
 
+def test_a_disk_that_is_too_small_names_what_replaced_rows_hold_and_would_free(root: Path) -> None:
+    seen = look(root, Options(root=str(root)))
+    full = replace(seen, plan=replace(seen.plan, totals=replace(seen.plan.totals, needed_bytes=10**18)))
+    kept = Layout(root).previous
+    kept.mkdir(parents=True)
+    assert str(kept) not in preflight_host.disk(full).remedy
+    (kept / "B1_glaive.20261201T031332Z.tokenized_data.jsonl").write_bytes(bytes(3_000_000))
+    # A name more for a file that is in use frees nothing.
+    (root / "in-use").write_bytes(bytes(1_000_000))
+    os.link(root / "in-use", kept / "linked")
+    said = preflight_host.disk(full)
+    assert said.level == "blocker" and f"replaced rows hold 3.00 MB of it: {kept}" in said.remedy
+    assert preflight_host.disk(seen).remedy == ""
+
+
 def test_a_read_only_file_system_blocks_and_says_so(root: Path, tmp_path: Path) -> None:
     needs_root("mounts a file system read-only")
     mount = tmp_path / "mount"
