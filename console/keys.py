@@ -12,6 +12,8 @@ class Needs(StrEnum):
     """What must hold before a key does anything; without it the key is dimmed and does nothing."""
 
     NOTHING = "nothing"
+    LOOK = "look"
+    """A first look at the container: it shows what was last seen of it."""
     LINK = "link"
     """A live link: it asks the container, and changes nothing there."""
     CHANGE = "change"
@@ -91,11 +93,21 @@ MAIN: tuple[Key, ...] = (
         "detail",
         "open",
         "Open the dataset under the cursor: files, lengths, problems, a training row",
+        Needs.LOOK,
     ),
-    Key("schema", "s", "s", "schema", "schema", "Schema problems: of all datasets, by line and byte", bar=False),
-    Key("log", "l", "l", "log", "log", "The generator's log: follow, search"),
-    Key("engine", "e", "e", "engine", "engine", "Engine and GPUs: now, and through the night"),
-    Key("alerts", "a", "a", "alerts", "alerts", "Alerts, audit, notes and the hold"),
+    Key(
+        "schema",
+        "s",
+        "s",
+        "schema",
+        "schema",
+        "Schema problems: of all datasets, by line and byte",
+        Needs.LOOK,
+        bar=False,
+    ),
+    Key("log", "l", "l", "log", "log", "The generator's log: follow, search", Needs.LOOK),
+    Key("engine", "e", "e", "engine", "engine", "Engine and GPUs: now, and through the night", Needs.LOOK),
+    Key("alerts", "a", "a", "alerts", "alerts", "Alerts, audit, notes and the hold", Needs.LOOK),
     Key("targets", "c", "c", "targets", "others", "Other targets"),
     Key("order", "o", "o", "order", "order", "Order of the rows: by id, by state, by tokens missing", bar=False),
     Key("copy", "y", "y", "copy", "copy", "Copy the row under the cursor", bar=False),
@@ -186,11 +198,17 @@ def bindings(*keys: Key) -> list[Binding]:
     return [key.binding for key in keys]
 
 
-def allowed(key: Key, *, live: bool, read_only: bool) -> bool:
-    """Whether a key may do anything now."""
-    if key.needs is Needs.CHANGE:
-        return live and not read_only
-    return live or key.needs is Needs.NOTHING
+def allowed(key: Key, *, live: bool, read_only: bool, known: bool) -> bool:
+    """Whether a key may do anything now. `known`: something has been seen of the container, be it old."""
+    match key.needs:
+        case Needs.CHANGE:
+            return live and not read_only
+        case Needs.LINK:
+            return live
+        case Needs.LOOK:
+            return known
+        case Needs.NOTHING:
+            return True
 
 
 def by_action(keys: tuple[Key, ...], action: str) -> Key | None:

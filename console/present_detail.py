@@ -13,6 +13,7 @@ from console.model import Dataset
 from console.present_schema import class_words, problem_lines
 from console.view import View
 from remote.text import clean
+from remote.tokenization import reason_words
 from widgets.bars import bar
 from widgets.token_row import Token, token_rows
 from widgets.tones import ACT, CURVE, DIM, GOOD, LOOK, NOTE, STRONG, UNKNOWN
@@ -22,6 +23,7 @@ FINISH_WORDS = {
     "length": ("cut by the token limit", LOOK),
 }
 MAX_ROWS = 40
+ROOMY = 90
 
 
 def heading(text_: str, remark: str = "") -> Text:
@@ -65,7 +67,7 @@ def _plan_lines(row: Dataset) -> list[Text]:
         f" of {text.limit(row.budget)} ({share}), mean {text.about(row.mean_tokens)} a sample"
     )
     words = [
-        f"{name}: {' '.join(part for part in (decision.decision, f'({decision.reason})' if decision.reason else '') if part)}"
+        f"{name}: {' '.join(part for part in (decision.decision, f'({reason_words(decision.reason)})' if decision.reason else '') if part)}"
         for name, decision in (("a restart would", row.inference), ("tokenization", row.tokenization))
         if decision.decision
     ]
@@ -84,7 +86,9 @@ def _file_lines(view: View, fields: Fields, width: int) -> list[Text]:
         line.append(f"{text.size(item.count('size')):>10}")
         lines = item.count("lines")
         line.append(f"  {text.count(lines):>9} line{'s' if lines != 1 else ' '}" if lines is not None else " " * 17)
-        when = f"changed {text.moment(changed, view.container_now)}, {text.age(view.age_s(changed))} ago"
+        when = f"{text.moment(changed, view.container_now)}, {text.age(view.age_s(changed))} ago"
+        if width >= ROOMY:
+            when = f"changed {when}"
         line.append(f"  {when}" if changed is not None else "", DIM)
         if detail := item.text("detail", 200):
             line.append(f"  {detail}", LOOK)

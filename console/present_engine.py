@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from console import text
-from console.model import Engine, Gpu
+from console.model import Engine, Gpu, Snapshot
 from console.view import View
 from widgets.bars import sparkline
 from widgets.card_value import CardValue
@@ -33,8 +33,14 @@ def engine_card(view: View, history: Sequence[float | None] = (), inner: int = 5
     if snapshot is None:
         return CardValue("engine and GPUs", (Text("not known yet", DIM),), not view.link.fresh)
     out = [engine_line(snapshot.engine), load_line(snapshot.engine, history)]
-    out += gpu_lines(snapshot.gpus.rows, snapshot.gpus.detail, inner, lines - len(out))
+    out += gpu_lines(snapshot.gpus.rows, snapshot.gpus.detail, inner, lines - len(out), has_work(snapshot))
     return CardValue("engine and GPUs", tuple(out[:lines]), not view.link.fresh)
+
+
+def has_work(snapshot: Snapshot) -> bool:
+    """Whether anything should keep the GPUs busy: one that idles then is news, one that idles otherwise is not."""
+    generator = snapshot.generator
+    return bool((generator.running and not generator.paused) or snapshot.writers or snapshot.engine.running)
 
 
 def health_words(engine: Engine) -> Text:
@@ -75,18 +81,17 @@ def load_line(engine: Engine, history: Sequence[float | None] = ()) -> Text:
     return out
 
 
-def gpu_lines(gpus: Sequence[Gpu], detail: str, inner: int, lines: int) -> list[Text]:
+def gpu_lines(gpus: Sequence[Gpu], detail: str, inner: int, lines: int, has_work: bool) -> list[Text]:
     """The GPUs as two rows of figures, one column a GPU; a summary when they do not fit."""
     if lines < 1:
         return []
     if not gpus:
         return [Text(f"GPUs: {detail or 'not known'}", LOOK if detail else DIM)]
     if lines < 2 or 7 + 4 * len(gpus) > inner:
-        return [gpu_summary(gpus)]
+        return [Text("GPU ").append_text(gpu_summary(gpus, has_work))]
     busy, hot = Text("GPU %  ", no_wrap=True), Text("   °C  ", no_wrap=True)
     for gpu in gpus:
-        idle = gpu.utilisation is not None and gpu.utilisation < IDLE_PERCENT
-        busy.append(_figure(gpu.utilisation), LOOK if idle else "")
+        busy.append(_figure(gpu.utilisation), _busy_tone(gpu, has_work))
         warm = gpu.temperature_c is not None and gpu.temperature_c >= HOT_C
         hot.append(_figure(gpu.temperature_c), ACT if warm else DIM)
     room = inner - busy.cell_len
@@ -110,28 +115,34 @@ def _power_words(gpus: Sequence[Gpu]) -> str:
     return f"{sum(power) / 1000:.2f} kW" if power else ""
 
 
-def gpu_summary(gpus: Sequence[Gpu]) -> Text:
-    """`GPU 8× 97 %`: how many and how busy on average."""
+def _idle(gpu: Gpu) -> bool:
+    return gpu.utilisation is not None and gpu.utilisation < IDLE_PERCENT
+
+
+def _busy_tone(gpu: Gpu, has_work: bool) -> str:
+    return (LOOK if has_work else DIM) if _idle(gpu) else ""
+
+
+def gpu_summary(gpus: Sequence[Gpu], has_work: bool) -> Text:
+    """`8× 97 %`: how many and how busy on average; how many idle while there is work."""
     known = [gpu.utilisation for gpu in gpus if gpu.utilisation is not None]
     if not gpus:
-        return Text("GPU –", DIM)
+        return Text(UNKNOWN, DIM)
     mean = sum(known) / len(known) if known else None
-    out = Text(f"GPU {len(gpus)}× ")
-    idle = sum(1 for value in known if value < IDLE_PERCENT)
-    out.append(text.percent(mean, 100), LOOK if idle else "")
-    if idle:
-        out.append(f" ({idle} idle)", LOOK)
-    return out
+    idle = sum(map(_idle, gpus)) if has_work else 0
+    out = Text(f"{len(gpus)}× ").append(text.percent(mean, 100), LOOK if idle else "")
+    return out.append(f" ({idle} idle)", LOOK) if idle else out
 
 
-def gpu_bar_lines(gpus: Sequence[Gpu], history: Sequence[Sequence[float | None]], width: int) -> list[Text]:
+def gpu_bar_lines(
+    gpus: Sequence[Gpu], history: Sequence[Sequence[float | None]], width: int, has_work: bool
+) -> list[Text]:
     """One line a GPU for the engine's screen: utilisation now and over time, memory, temperature, power."""
     out = []
     for place, gpu in enumerate(gpus):
         line = Text(no_wrap=True)
         line.append(f"{UNKNOWN if gpu.index is None else gpu.index:>3} ", STRONG)
-        idle = gpu.utilisation is not None and gpu.utilisation < IDLE_PERCENT
-        line.append(f"{text.percent(gpu.utilisation, 100):>6}", LOOK if idle else "")
+        line.append(f"{text.percent(gpu.utilisation, 100):>6}", _busy_tone(gpu, has_work))
         used, total = gpu.memory_used_bytes, gpu.memory_total_bytes
         line.append(f"  {_gib(used):>4}/{_gib(total)} GiB")
         warm = UNKNOWN if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}"

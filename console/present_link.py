@@ -18,9 +18,9 @@ def waiting_lines(view: View) -> list[Text]:
     if link.stage:
         lines.append(Text(clean(link.stage, 200), DIM))
     if link.error:
-        lines.append(Text(clean(link.error, 800), ACT if link.state is not LinkState.UNKNOWN_KEY else LOOK))
+        lines.append(Text(clean(link.error, 800), STRONG))
     if link.remedy:
-        lines += [Text(""), Text(clean(link.remedy, 800))]
+        lines += [Text(""), Text.assemble(("→ ", DIM), clean(link.remedy, 800))]
     if link.next_try_at is not None:
         wait = text.duration(max(0.0, round(link.next_try_at - view.now)))
         lines += [Text(""), Text(f"next try in {wait} (try {link.attempt + 1}); R tries now", DIM)]

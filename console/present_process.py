@@ -9,6 +9,7 @@ from rich.text import Text
 
 from console import text
 from console.model import Generator, Writer
+from console.rates import settled
 from console.view import View
 from widgets.card_value import CardValue
 from widgets.tones import ACT, DIM, GOOD, LOOK, NOTE, STRONG, UNKNOWN
@@ -103,6 +104,15 @@ def _writer_lines(view: View, writer: Writer, others: int) -> list[Text]:
     return [first, second, needless_line(writer), _script_line(view, writer)]
 
 
+def no_log_words(view: View) -> str:
+    """Why there is no log of a run to be shown."""
+    if view.snapshot is None:
+        return ""
+    if view.snapshot.writers and not view.snapshot.generator.running:
+        return "The process that runs was not launched from here: its log is not known."
+    return "Nothing has been launched here yet: there is no log."
+
+
 def needless_line(writer: Writer) -> Text:
     """What it would still do that nobody needs."""
     if writer.needless_tokens is None:
@@ -167,8 +177,15 @@ def _work_line(view: View, generator: Generator) -> Text:
         f"on {' '.join(names)}" if names else ("on nothing now", DIM),
         f"{text.count(generator.in_flight)} in flight",
         text.rate(rate) if rate is not None else ("rate –", DIM),
-        f"{text.duration(view.totals.eta_s)} to go" if view.totals.eta_s is not None else "",
+        _to_go(view, generator),
     )
+
+
+def _to_go(view: View, generator: Generator) -> tuple[str, str] | str:
+    if view.totals.eta_s is not None:
+        return f"{text.duration(view.totals.eta_s)} to go"
+    early = view.snapshot is not None and not settled(generator, view.snapshot.at)
+    return ("time to go: after the first answers", DIM) if early and not generator.paused else ""
 
 
 def _trouble_line(generator: Generator) -> Text:
@@ -194,6 +211,8 @@ def _end_lines(view: View, generator: Generator) -> list[Text]:
     by = f"by {end.by}" if end.by else ""
     good = end.code == 0
     out = [_line((how, GOOD if good else ACT), oom, when, by)]
-    if end.reason:
-        out.append(_line((end.reason, DIM if good else LOOK)))
+    # Of a good end the word is enough; of a bad one an operator wants the sentence.
+    said = end.reason if good else end.detail or end.reason
+    if said:
+        out.append(_line((said, DIM if good else LOOK)))
     return out

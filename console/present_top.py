@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from console import text
-from console.present_engine import gpu_summary, health_words
+from console.present_engine import gpu_summary, has_work, health_words
 from console.present_table import NARROW_BELOW, Width
 from console.view import Alert, Level, LinkState, View
 from widgets.tones import ACT, DIM, GOOD, LOOK, NOTE, STRONG
@@ -73,7 +73,7 @@ def _parts_live(view: View, width: Width) -> list[tuple[int, Text]]:
         elif snapshot.engine.tokens_s is not None:
             engine.append(f" {text.about(snapshot.engine.tokens_s)} tok/s")
         parts.append((5, engine))
-        parts.append((4, gpu_summary(snapshot.gpus.rows)))
+        parts.append((4, Text("GPU ").append_text(gpu_summary(snapshot.gpus.rows, has_work(snapshot)))))
     elif width is Width.WIDE:
         parts.append((3, Text(short_path(snapshot.root), DIM)))
     return parts
@@ -109,7 +109,9 @@ def _parts_without_link(view: View, width: Width) -> list[tuple[int, Text]]:
         parts.append((7, Text("reconnecting" if link.state is LinkState.RECONNECTING else "waiting for an answer")))
     if link.error and view.snapshot is not None:
         parts.append((3, Text(link.error, DIM)))
-    parts.append((8, Text("R now", STRONG)))
+    parts.append(
+        (8, Text("R now" if link.state in (LinkState.STALE, LinkState.RECONNECTING) else "R tries again", STRONG))
+    )
     return parts
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from console.model import EMPTY, Dataset, Snapshot
+from console.model import EMPTY, Dataset, Generator, Snapshot
 from console.view import Rate, Totals
 
 WINDOW_S = 120.0
@@ -19,6 +19,9 @@ LEAST_S = 20.0
 
 LEAST_GAP_S = 0.5
 """Marks nearer than this replace one another, so that a history stays small however often it is fed."""
+
+SETTLED_S = 600.0
+"""A run that has gone on for so long has a rate that can be trusted, however few answers have come."""
 
 CLOCK_STEP_S = 5.0
 """The container's clock and ours may disagree by this much between two snapshots before we take it for a step."""
@@ -86,6 +89,8 @@ def rates(history: RateHistory, snapshot: Snapshot) -> dict[str, Rate]:
         counted = measured(history, row.folder)
         if counted is not None and counted > 0:
             found[row.folder] = Rate(counted, "counted")
+        elif row.state == "tokenizing":
+            continue  # its answers are all there: it has no speed, which is not a speed of 0
         elif row.rate_tokens_s is not None:
             found[row.folder] = Rate(row.rate_tokens_s, "progress")
         elif counted is not None:
@@ -117,15 +122,26 @@ def fleet_mean_tokens(snapshot: Snapshot) -> float | None:
     return sum(tokens for tokens, _ in known) / answers if answers else None
 
 
+def settled(generator: Generator, at: float) -> bool:
+    """Whether a run's rate can be trusted at the container's time `at`.
+
+    Tokens are counted when an answer is whole, and the first to be whole are the short ones: until about as many
+    answers have come as are in flight, the rate is too low, and a time to go reckoned from it is absurdly long.
+    """
+    if generator.since is None or at - generator.since >= SETTLED_S:
+        return True
+    return bool(generator.answers) and (generator.answers or 0) >= (generator.in_flight or 0)
+
+
 def etas(snapshot: Snapshot, rates: Mapping[str, Rate]) -> dict[str, float]:
     """Seconds until each dataset has what it will get, by folder, those that wait included.
 
     The engine's places go to the earliest dataset that still admits, so a dataset is done when
     all before it and it itself are, at the speed of all together. Nothing is told while our
-    generator does not run, is paused or drains, or has no rate yet.
+    generator does not run, is paused or drains, or has no rate yet, or one that has not settled.
     """
     generator = snapshot.generator
-    if not generator.running or generator.paused or generator.draining:
+    if not generator.running or generator.paused or generator.draining or not settled(generator, snapshot.at):
         return {}
     speed = sum(rate.tokens_s for rate in rates.values()) or generator.rate_tokens_s or 0.0
     if speed <= 0:

@@ -27,6 +27,7 @@ _PLACES = {
 }
 _NEEDS = {
     Needs.NOTHING: "",
+    Needs.LOOK: "",
     Needs.LINK: "a live link",
     Needs.CHANGE: "a live link, and not read-only",
 }

@@ -237,12 +237,10 @@ def _stages(frozen: RestartPlan) -> tuple[Stage, ...]:
     launch = f"--token-budget {frozen.options.token_budget} --concurrency {frozen.options.concurrency}"
     if frozen.options.max_samples is not None:
         launch += f" --max-samples {frozen.options.max_samples}"
-    if dropped:
-        launch += f"   (drops {', '.join(dropped)})"
     return (
         Stage("stop", "stop", "; ".join(victims) or "nothing runs"),
-        Stage("ship", "ship", f"{release or 'this release'}{was}"),
-        Stage("launch", "launch", launch),
+        Stage("ship", "ship", f"release {release or 'of this console'}{was}"),
+        Stage("launch", "launch", launch, (f"without {', '.join(dropped)}",) if dropped else ()),
         Stage("verify", "verify", "lock, identity, first progress"),
     )
 

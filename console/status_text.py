@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from console import present_table
-from console.present_engine import engine_line, gpu_summary, load_line
+from console.present_engine import engine_line, gpu_summary, has_work, load_line
 from console.present_process import process_lines
 from console.present_table import Width
 from console.present_top import alert_block, top_line
@@ -24,7 +24,13 @@ def status_lines(view: View, columns: int) -> list[Text]:
     if snapshot is None:
         return lines
     lines.append(
-        Text("  ").join([engine_line(snapshot.engine), load_line(snapshot.engine), gpu_summary(snapshot.gpus.rows)])
+        Text("  ").join(
+            [
+                engine_line(snapshot.engine),
+                load_line(snapshot.engine),
+                Text("GPU ").append_text(gpu_summary(snapshot.gpus.rows, has_work(snapshot))),
+            ]
+        )
     )
     lines.append(Text())
     lines += _table(view, width)

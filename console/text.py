@@ -7,6 +7,7 @@ what only a terminal needs, its columns and narrow places, is here. Nothing here
 from __future__ import annotations
 
 import unicodedata
+from datetime import UTC, datetime
 
 from remote.figures import (
     UNKNOWN,
@@ -25,9 +26,10 @@ from remote.figures import (
     size,
     tokens,
 )
+from widgets.breaking import breaks
 
 __all__ = [
-    "UNKNOWN", "about", "about_tokens", "age", "cells", "clock", "count", "cut", "duration", "eta", "fit", "hours", "limit", "moment",
+    "UNKNOWN", "about", "about_tokens", "age", "cells", "clock", "count", "cut", "day", "duration", "eta", "fit", "hours", "limit", "moment",
     "offset", "percent", "plural", "rate", "significant", "size", "tokens", "wrap",
 ]  # fmt: skip
 
@@ -43,6 +45,11 @@ def age(seconds: float | None) -> str:
         if seconds >= unit_s:
             return f"{int(seconds // unit_s)} {unit}"
     raise AssertionError("the last unit fits anything from 60 s on")
+
+
+def day(epoch_s: float) -> str:
+    """The day of a moment as logs write it, in UTC: `2026-12-01`."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d")
 
 
 def eta(seconds: float | None) -> str:
@@ -90,22 +97,5 @@ def fit(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """`text` broken at blanks into lines of at most `width` cells; a longer word is cut. At least one line."""
-    width = max(2, width)
-    lines: list[str] = []
-    line = ""
-    for word in text.split(" "):
-        candidate = f"{line} {word}" if line else word
-        if cells(candidate) <= width:
-            line = candidate
-            continue
-        if line:
-            lines.append(line)
-        while cells(word) > width:
-            head = cut(word, width)
-            lines.append(head)
-            word = word[len(head) :]
-        line = word
-    if line or not lines:
-        lines.append(line)
-    return lines
+    """`text` in lines of at most `width` cells, broken where a reader would (`widgets.breaking`). At least one line."""
+    return [text[start:end] for start, end in breaks(text, max(2, width), cells)]

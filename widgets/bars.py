@@ -30,7 +30,7 @@ def bar(share: float | None, width: int) -> str:
 
 
 def sparkline(values: Sequence[float | None], width: int, top: float | None = None) -> str:
-    """The last figures as `width` columns, the newest on the right.
+    """The figures as `width` columns, the newest last; a short series begins at the left, beside its name.
 
     `top` fixes the scale (100 for percent); without it the highest value fills the height.
     More values than columns are averaged in equal groups; None leaves a `·`.
@@ -48,7 +48,7 @@ def sparkline(values: Sequence[float | None], width: int, top: float | None = No
             out.append(_HEIGHTS[0])
         else:
             out.append(_HEIGHTS[min(6, int(value / ceiling * 6.999))])
-    return "".join(out).rjust(width)
+    return "".join(out).ljust(width)
 
 
 def _regroup(values: Sequence[float | None], width: int) -> list[float | None]:

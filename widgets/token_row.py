@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
 from widgets.tones import DIM, GOOD, NOTE
+
+_LINE = re.compile(r"[^⏎]*⏎|[^⏎]+")
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,8 @@ def _runs(tokens: Sequence[Token]) -> list[tuple[int, list[Token]]]:
 def _paragraph(run: Sequence[Token], trained: bool, width: int) -> list[Text]:
     edge = ("┃ ", GOOD) if trained else ("┆ ", DIM)
     lines = [Text.assemble(edge)]
-    for token in run:
-        words = f"‹{token.text}›" if token.special else token.text
-        tone = f"bold {NOTE}" if token.special else "" if trained else DIM
+    for words, special in _pieces(run):
+        tone = f"bold {NOTE}" if special else "" if trained else DIM
         room = width - lines[-1].cell_len
         if cell_len(words) > room and cell_len(words) <= width - 2:
             lines.append(Text.assemble(edge))
@@ -64,6 +66,15 @@ def _paragraph(run: Sequence[Token], trained: bool, width: int) -> list[Text]:
         for piece in rest:
             lines += [Text.assemble(edge, (part, tone)) for part in chop_cells(piece, width - 2)]
         # A newline in the text is shown by its mark and then really taken.
-        if token.text.endswith("⏎"):
+        if words.endswith("⏎"):
             lines.append(Text.assemble(edge))
-    return lines
+    return lines if lines[-1].cell_len > len(edge[0]) or len(lines) == 1 else lines[:-1]
+
+
+def _pieces(run: Sequence[Token]) -> Iterator[tuple[str, bool]]:
+    """The tokens' words, those with newlines in them cut after each, and whether they are special."""
+    for token in run:
+        if token.special:
+            yield f"‹{token.text}›", True
+        else:
+            yield from ((piece, False) for piece in _LINE.findall(token.text) or [""])

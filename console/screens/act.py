@@ -9,6 +9,8 @@ from typing import ClassVar
 from rich.text import Text
 from textual import on, work
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.events import Resize
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Button
@@ -162,15 +164,19 @@ class ActDialog(Dialog[Outcome]):
         self.outcome = await proposal.execute(choice, self._progress)
         self.phase = Phase.OVER
         self._paint()
+        self.call_after_refresh(self.query_one("#dialog-body", VerticalScroll).scroll_end, animate=False)
 
     def _progress(self, stages: tuple[Stage, ...]) -> None:
         if self.is_mounted:
             width = self.query_one("#dialog-body").size.width or 78
             self._stages = stages
-            self.query_one("#stages", Block).show(stage_lines(stages, max(40, width)))
+            block = self.query_one("#stages", Block)
+            block.display = bool(stages)
+            block.show(stage_lines(stages, max(40, width)))
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: Resize) -> None:
         """The stages are broken to the width there is."""
+        super().on_resize(event)
         self.call_after_refresh(self._progress, self._stages)
 
     def _say(self, selector: str, words: Text) -> None:

@@ -82,7 +82,8 @@ class AlertsScreen(ConsoleScreen):
         lines = [Text("✓ no alerts", GOOD)] if not view.alerts else []
         if alert is not None:
             lines += [Text(part) for part in text.wrap(clean(alert.sentence, 600), max(20, self.app.size.width - 4))]
-            lines.append(Text(f"for {text.duration(view.age_s(alert.since))}", DIM))
+            age_s = view.age_s(alert.since) or 0.0
+            lines.append(Text(f"for {text.duration(age_s)}" if age_s >= 1 else "since just now", DIM))
             step = f"next: {alert.next_step}" + (f"  (key {alert.press})" if alert.press else "")
             lines += [Text(part, STRONG) for part in text.wrap(step, max(20, self.app.size.width - 4))]
         self.query_one("#alert-text", Paragraph).say(Text("\n").join(lines))

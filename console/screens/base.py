@@ -91,11 +91,8 @@ class ConsoleScreen(Screen[None]):
 
     def hints(self, view: View) -> list[KeyHint]:
         """The key bar: dimmed where a key can do nothing now."""
-        live, read_only = view.link.fresh, view.options.read_only
         return [
-            KeyHint(self._shown(key), key.word, key.action, allowed(key, live=live, read_only=read_only))
-            for key in self.all_keys()
-            if key.bar
+            KeyHint(self._shown(key), key.word, key.action, _allowed(key, view)) for key in self.all_keys() if key.bar
         ]
 
     def _shown(self, key: Key) -> str:
@@ -109,8 +106,7 @@ class ConsoleScreen(Screen[None]):
         key = next((key for key in self.KEYS if key.action == action), None)
         if key is None or key.needs is Needs.NOTHING:
             return True
-        view = self.desk.view
-        return allowed(key, live=view.link.fresh, read_only=view.options.read_only)
+        return _allowed(key, self.desk.view)
 
     @on(KeyBar.Pressed)
     async def _key_clicked(self, event: KeyBar.Pressed) -> None:
@@ -136,6 +132,10 @@ class ConsoleScreen(Screen[None]):
             self.say(error, "error")
         elif isinstance(error, Exception):
             self.app._handle_exception(error)  # private to Textual: the one place that ends the app with its text
+
+
+def _allowed(key: Key, view: View) -> bool:
+    return allowed(key, live=view.link.fresh, read_only=view.options.read_only, known=view.snapshot is not None)
 
 
 def _too_small(columns: int, lines: int) -> Any:

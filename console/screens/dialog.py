@@ -10,6 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button
@@ -21,6 +22,9 @@ T = TypeVar("T")
 
 ARM_S = 0.5
 """Keys typed before the dialog could be read (typed ahead on a slow link) do nothing."""
+
+FRAME_PERCENT, FRAME_LINES = 96, 3
+"""The frame's `max-height` in console.tcss; its border and its buttons."""
 
 
 class Dialog(ModalScreen[T | None], Generic[T]):
@@ -34,6 +38,8 @@ class Dialog(ModalScreen[T | None], Generic[T]):
         Binding("escape", "cancel", "Cancel", show=False),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
+        Binding("pagedown", "scroll(1)", show=False),
+        Binding("pageup", "scroll(-1)", show=False),
     ]
     AUTO_FOCUS: ClassVar[str | None] = ""
     arm_s: ClassVar[float] = ARM_S
@@ -59,6 +65,17 @@ class Dialog(ModalScreen[T | None], Generic[T]):
     def buttons(self) -> Iterable[Button]:
         """The buttons, Cancel first."""
         yield Button(Text("Esc cancel"), id="cancel")
+
+    def on_resize(self, event: Resize) -> None:
+        """What there is to say scrolls where it has no room; the buttons are always there."""
+        self.query_one("#dialog-body").styles.max_height = max(
+            1, event.size.height * FRAME_PERCENT // 100 - FRAME_LINES
+        )
+
+    def action_scroll(self, pages: int) -> None:
+        """A page down or up in what it says."""
+        body = self.query_one("#dialog-body", VerticalScroll)
+        body.scroll_relative(y=pages * max(1, body.size.height - 1), animate=False)
 
     def on_mount(self) -> None:
         for button in self.query(Button):

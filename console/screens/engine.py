@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from console import text
 from console.desk import Desk
 from console.model import Engine
-from console.present_engine import engine_line, gpu_bar_lines, gpu_summary, load_line, model_name
+from console.present_engine import engine_line, gpu_bar_lines, gpu_summary, has_work, load_line, model_name
 from console.present_history import EMPTY_HISTORY, History, history_of
 from console.screens.scrolled import PageScreen
 from console.view import View
@@ -56,9 +56,9 @@ class EngineScreen(PageScreen):
             return [Text("nothing is known of the container yet", DIM)]
         width = self.page_width
         lines = [Text("engine", STRONG), *engine_facts(view, snapshot.engine), Text("")]
-        lines += [Text.assemble(("GPUs  ", STRONG), gpu_summary(snapshot.gpus.rows))]
-        if snapshot.gpus.rows:
-            lines += gpu_bar_lines(snapshot.gpus.rows, self.history.gpus, width)
+        work = has_work(snapshot)
+        lines += [Text.assemble(("GPUs  ", STRONG), gpu_summary(snapshot.gpus.rows, work))]
+        lines += gpu_bar_lines(snapshot.gpus.rows, self.history.gpus, width, work)
         if snapshot.gpus.detail:
             lines.append(Text(snapshot.gpus.detail, LOOK))
         lines += [Text(""), *history_lines(self.history, self.asked, width)]
@@ -68,13 +68,11 @@ class EngineScreen(PageScreen):
 def engine_facts(view: View, engine: Engine) -> list[Text]:
     """Everything known of the engine."""
     since = f"up {text.duration(view.age_s(engine.since))}" if engine.since is not None else ""
-    usage = None if engine.token_usage is None else engine.token_usage * 100
     facts = [
         ("url", engine.url),
         ("model", engine.model_path or model_name(engine)),
         ("weights", engine.weight_version),
         ("context", f"{text.count(engine.context_length)} tokens" if engine.context_length else None),
-        ("KV cache", f"{text.percent(usage, 100)} used" if usage is not None else None),
         ("since", since or None),
     ]
     lines = [engine_line(engine), load_line(engine)]

@@ -14,6 +14,7 @@ from console.keys import Key, Needs, allowed
 from console.screens.scrolled import PageScreen
 from console.view import View
 from widgets.tones import DIM, LOOK, STRONG
+from widgets.wrapping import hung, wrapped_text
 
 WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "main": (
@@ -22,6 +23,7 @@ WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         ("of 10 M", "share of the token budget, in completion tokens; rounded down, so 100 % means reached"),
         ("schema ✓", "every record was checked: ✓ all valid, ~ repairable or repeated, ✗ unusable or torn"),
         ("partial", "some answers are there and the budget is not met; a restart resumes"),
+        ("blocked", "its records are at fault: a restart leaves it out until that is accepted by name; s shows them"),
         ("exhausted", "every prompt is answered and the budget is not met: there is nothing left to ask"),
         ("STALE", "nothing was heard from the container for that long; the figures are old, what runs there runs on"),
     ),
@@ -48,6 +50,10 @@ WORDS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
+LEAD_WIDTH = 12
+"""Cells of a key, or of a word that is explained: all rows of the page begin in one column."""
+
+
 class HelpScreen(PageScreen):
     """Made from the key table; read-only and a lost link are marked at the keys they stop."""
 
@@ -66,40 +72,45 @@ class HelpScreen(PageScreen):
         live, read_only = view.link.fresh, view.options.read_only
         lines = [Text.assemble((f"help: {self.place}", STRONG), (f"   {self.focus_words}", DIM))]
         if read_only:
-            lines.append(
-                Text("This target is read-only: keys marked ✗ do nothing, and the container refuses them too.", LOOK)
+            lines += wrapped_text(
+                Text("This target is read-only: keys marked ✗ do nothing, and the container refuses them too.", LOOK),
+                self.page_width,
             )
         if not live:
             lines.append(Text("There is no live link: keys marked ✗ do nothing until it is back.", LOOK))
+        width = self.page_width
+        known = view.snapshot is not None
         for title, rows in (("", self.screen_keys), ("everywhere", keys.EVERYWHERE)):
             lines += [Text(title, STRONG)]
-            lines += [key_line(key, allowed(key, live=live, read_only=read_only)) for key in rows]
+            for key in rows:
+                lines += key_lines(key, allowed(key, live=live, read_only=read_only, known=known), width)
         lines += [
             Text("moving", STRONG),
             *(pair_line(*pair) for pair in zip(keys.MOVES[::2], keys.MOVES[1::2], strict=True)),
         ]
         words = WORDS.get(self.place, ())
-        if words:
-            wide = max(len(word) for word, _ in words)
-            lines += [Text("words", STRONG)]
-            lines += [Text(f"  {word:<{wide}}  ").append(meaning, DIM) for word, meaning in words]
+        lines += [Text("words", STRONG)] if words else []
+        for word, meaning in words:
+            lines += hung(Text(_lead(word)), Text(meaning, DIM), width)
         return lines
 
 
-def key_line(key: Key, works: bool) -> Text:
+def _lead(words: str) -> str:
+    return f"  {words:<{LEAD_WIDTH}}"
+
+
+def key_lines(key: Key, works: bool, width: int) -> list[Text]:
     """A row of the help: key, what it does, and marks for what asks, changes, or does nothing now."""
-    out = Text(no_wrap=True)
-    out.append(f"  {key.shown:<11}", STRONG if works else DIM)
-    out.append(key.help, "" if works else DIM)
+    words = Text.assemble((key.help, "" if works else DIM))
     if not works:
-        out.append("  ✗ not now", LOOK)
+        words.append("  ✗ not now", LOOK)
     elif key.destructive:
-        out.append("  asks first", LOOK)
+        words.append("  asks first", LOOK)
     elif key.needs is Needs.CHANGE:
-        out.append("  changes the container", DIM)
-    return out
+        words.append("  changes the container", DIM)
+    return hung(Text.assemble((_lead(key.shown), STRONG if works else DIM)), words, width)
 
 
 def pair_line(one: Key, other: Key) -> Text:
     """Two keys that belong together in one row."""
-    return Text.assemble((f"  {f'{one.shown} {other.shown}':<11}", STRONG), f"{one.help}, {other.help.lower()}")
+    return Text.assemble((_lead(f"{one.shown} {other.shown}"), STRONG), f"{one.help}, {other.help.lower()}")

@@ -15,6 +15,7 @@ from console import keys
 from console.desk import Desk
 from console.keys import Key
 from console.pattern import compile_pattern
+from console.present_process import no_log_words
 from console.screens.base import ConsoleScreen
 from console.screens.copying import copy_text
 from console.view import View
@@ -133,7 +134,10 @@ class LogScreen(ConsoleScreen):
     def _badge(self) -> None:
         if not self.is_mounted:
             return
-        self.query_one("#badge", Block).show([badge(self.log_view, self.searched, self.error, self.start)])
+        log = self.log_view
+        empty = self.end == 0 and not log.line_count and self.error is None
+        words = Text(f"log  {no_log_words(self.desk.view)}", DIM)
+        self.query_one("#badge", Block).show([words if empty else badge(log, self.searched, self.error, self.start)])
 
     def action_search(self) -> None:
         """Open the search."""

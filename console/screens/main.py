@@ -15,12 +15,12 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widget import Widget
 
-from console import keys, present_table
+from console import keys, present_table, text
 from console.keys import Key
 from console.layout_main import MainLayout, main_layout
 from console.present_engine import engine_card
 from console.present_link import waiting_lines
-from console.present_process import process_card, process_lines
+from console.present_process import no_log_words, process_card, process_lines
 from console.present_table import Order
 from console.present_top import alert_lines, lines_wanted
 from console.screens.base import ConsoleScreen
@@ -112,7 +112,11 @@ class MainScreen(ConsoleScreen):
         title.show([Text(f"─ {words} {'─' * max(0, columns - 5 - len(words))}", DIM)])
         room = max(1, log.size.height)
         shown = lines or self.desk.observed.lines
-        log.show([_log_line(line) for line in shown[-room:]] or [_no_log(view)], not view.link.fresh)
+        today = f"{text.day(view.container_now)} "
+        log.show(
+            [_log_line(line.removeprefix(today)) for line in shown[-room:]] or [Text(no_log_words(view), DIM)],
+            not view.link.fresh,
+        )
 
     @on(KeyedTable.Selected)
     def _selected(self, event: KeyedTable.Selected) -> None:
@@ -224,11 +228,3 @@ class MainScreen(ConsoleScreen):
 def _log_line(line: str) -> Text:
     tone = {LogLevel.ALL: "", LogLevel.WARNINGS: LOOK, LogLevel.ERRORS: ACT}[level_of(line)]
     return Text(line, tone)
-
-
-def _no_log(view: View) -> Text:
-    if view.snapshot is None:
-        return Text("")
-    if view.snapshot.writers and not view.snapshot.generator.running:
-        return Text("The process that runs was not launched from here: its log is not known.", DIM)
-    return Text("Nothing has been launched here yet: there is no log.", DIM)

@@ -68,9 +68,9 @@ class TargetsScreen(ConsoleScreen):
         columns = (
             Column("name", "target", name),
             Column("link", "link", link),
-            Column("alerts", "alerts", 12),
+            Column("alerts", "alerts", 15),
             Column("tokens", "tokens", 7, "right"),
-            Column("what", "what runs there", max(16, width - name - link - 12 - 7 - 10)),
+            Column("what", "what runs there", max(16, width - name - link - 15 - 7 - 10)),
         )
         rows = [self._row(row) for row in targets.rows()]
         table = self.query_one("#targets", KeyedTable)
@@ -163,4 +163,7 @@ def _alert_word(view: View) -> Text:
     worst = view.worst
     if worst is None:
         return Text("none" if view.snapshot is not None else UNKNOWN, DIM)
-    return Text(f"▲ {len(open_ones)} {worst.value}", LEVEL_TONES[worst])
+    loudest = sum(alert.level is worst for alert in open_ones)
+    mark = "·" if worst is Level.NOTE else "▲"
+    out = Text(f"{mark} {loudest} {worst.value}", LEVEL_TONES[worst])
+    return out.append(f" +{len(open_ones) - loudest}", DIM) if len(open_ones) > loudest else out

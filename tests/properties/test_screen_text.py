@@ -20,7 +20,7 @@ from widgets.bars import bar, sparkline
 from widgets.columns import Column, columns_width, fitted
 from widgets.key_bar import KeyBar, KeyHint
 from widgets.token_row import Token, token_rows
-from widgets.wrapping import wrapped
+from widgets.wrapping import wrapped, wrapped_text
 
 WORDS = st.text(alphabet=st.characters(codec="utf-8"), max_size=60).map(lambda words: clean(words, 60))
 SIZES = st.integers(1, 120)
@@ -61,6 +61,35 @@ def test_wrapped_words_are_all_there_and_fit(words: str, width: int) -> None:
     assert lines
     assert all(cell_len(line) <= max(width, 2) for line in lines)
     assert "".join(lines).replace(" ", "") == words.replace(" ", "")
+
+
+HELD = st.sampled_from(["178 k", "8 h 27 m", "104 %,", "pid 911", "--max-samples 70", "1.40 GB)", "datasets: 1,655"])
+
+
+@given(st.lists(st.one_of(HELD, st.sampled_from(["left", "alone", "it", "makes", "of"])), max_size=20), SIZES)
+def test_what_is_read_as_one_stays_on_one_line(parts: list[str], width: int) -> None:
+    lines = wrapped(" ".join(parts), max(20, width))
+    assert " ".join(lines) == " ".join(parts)
+    for part in parts:
+        assert any(part in line for line in lines)
+
+
+@given(st.lists(st.text("abcde_", min_size=1, max_size=12), min_size=2, max_size=12), st.integers(16, 60))
+def test_a_path_is_broken_between_its_folders(names: list[str], width: int) -> None:
+    path = "/" + "/".join(names)
+    lines = wrapped(f"root {path}", width)
+    assert "".join(lines).replace(" ", "") == f"root{path}"
+    assert all(line.endswith("/") or line == "root" for line in lines[:-1])
+
+
+@given(st.lists(WORDS, max_size=5), st.integers(2, 80))
+def test_styled_text_is_broken_as_its_words_are_and_keeps_its_colours(lines: list[str], width: int) -> None:
+    text = Text("\n").join(Text(line, "red") for line in lines)
+    broken = wrapped_text(text, width)
+    assert all(line.cell_len <= width for line in broken)
+    assert "".join(line.plain for line in broken).replace(" ", "") == text.plain.replace(" ", "").replace("\n", "")
+    red = sum(len(line.plain[span.start : span.end].replace(" ", "")) for line in broken for span in line.spans)
+    assert red == len(text.plain.replace(" ", "").replace("\n", ""))
 
 
 @given(WORDS, SIZES, st.sampled_from(["left", "right"]))

@@ -210,14 +210,24 @@ async def test_several_processes_are_told_apart_before_one_is_killed() -> None:
         assert "y kill pid 911" in screen_text(app)
 
 
-async def test_every_dialog_shows_its_keys() -> None:
+@pytest.mark.parametrize("size", [(80, 24), (60, 15)])
+async def test_every_dialog_shows_its_keys(size: tuple[int, int]) -> None:
     for scene in SCENES:
         if scene.name in ("restart", "kill", "budget", "host-key-unknown"):
             desk, _ = scene.make()
-            async with running(desk=desk, size=(80, 24)) as (app, pilot, _):
+            async with running(desk=desk, size=size) as (app, pilot, _):
                 await press(pilot, *scene.keys)
                 assert isinstance(app.screen, Dialog)
                 assert "Esc" in screen_text(app), scene.name
+
+
+async def test_what_a_dialog_has_no_room_for_is_a_key_away() -> None:
+    desk, _ = next(scene for scene in SCENES if scene.name == "restart").make()
+    async with running(desk=desk, size=(60, 15)) as (app, pilot, _):
+        await press(pilot, "r")
+        assert "Nothing on disk is removed." not in screen_text(app)
+        await press(pilot, "pagedown", "pagedown")
+        assert "Nothing on disk is removed." in screen_text(app)
 
 
 async def test_a_budget_is_shown_then_used_here_or_applied_there() -> None:

@@ -25,6 +25,7 @@ from console.screens.main import MainScreen
 from console.screens.schema import SchemaScreen
 from console.screens.targets import TargetsScreen
 from console.screens.trace import TraceScreen
+from console.view import Link, LinkState
 from remote.options import Options
 from tests.support.book import TwoTargets
 from tests.support.recorded import FakeController, desk_of, snapshot_json, stale_link, view_of
@@ -195,13 +196,28 @@ async def test_without_a_link_what_needs_one_does_nothing() -> None:
     controller.publish(view_of(snapshot_json("running"), link=stale_link(controller.view.now)))
     async with running(desk=desk) as (app, pilot, _):
         for key in keys.MAIN:
-            if key.needs is not Needs.NOTHING:
+            if key.needs in (Needs.LINK, Needs.CHANGE):
                 await press(pilot, key.keys)
                 assert isinstance(app.screen, MainScreen), key.id
         assert controller.asked == []
         assert "STALE 42 s" in screen_text(app)
         await press(pilot, "R")
         assert controller.reconnects == 1
+
+
+async def test_before_the_first_look_there_is_nothing_to_open() -> None:
+    desk, controller = desk_of(None, link=Link(LinkState.CONNECTING, target="gpu-07"))
+    async with running(desk=desk) as (app, pilot, _):
+        for key in keys.MAIN:
+            if key.needs is not Needs.NOTHING:
+                await press(pilot, key.keys)
+                assert isinstance(app.screen, MainScreen), key.id
+        assert controller.asked == []
+        works = {hint.action for hint in app.screen.hints(desk.view) if hint.works}
+        assert works == {"targets", "help", "leave"}
+        controller.publish(view_of(snapshot_json("running")))
+        await press(pilot, "e")
+        assert isinstance(app.screen, EngineScreen)
 
 
 async def test_a_click_on_the_key_bar_is_the_key() -> None:
