@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from console.invoked import program
 from console.settings import Settings
 from remote.errors import OperatorError
 from remote.options import TABLE
@@ -20,7 +21,7 @@ def aim(settings: Settings) -> Settings:
 
     running = info()
     if running is None:
-        raise OperatorError("no-demo", "no stand-in container runs", "start one with: eagle3-console demo")
+        raise OperatorError("no-demo", "no stand-in container runs", f"start one with: {program()} demo")
     own = running.options()
     changes = {
         option.name: option.read(own[option.name], option.flag)

@@ -26,6 +26,7 @@ from typing import Any
 import platformdirs
 import tomllib
 
+from console.invoked import program
 from console.target import Target, parse_port, parse_target
 from console.thresholds import Thresholds, read_thresholds
 from remote.errors import OperatorError
@@ -146,7 +147,7 @@ def _demo() -> tuple[Target, Profile]:
 
     info = container.info()
     if info is None:
-        raise _usage("the demo is not running", "start it with eagle3-console demo, or demo --container-only")
+        raise _usage("the demo is not running", f"start it with {program()} demo, or demo --container-only")
     given = {name: _BY_NAME[name].parse(text) for name, text in info.options().items()}
     return info.address, Profile(info.address, given)
 

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from remote import runs
+from remote import figures, runs
 from remote.control import ControlWatch, write_control
 from remote.errors import OperatorError
 from remote.exitcodes import ExitCode
@@ -122,7 +122,7 @@ class Run:
         write_control(self._layout, paused=False, run=run_id)
         self._log.say(f"run {run_id} begins; times are {time.strftime('%Z %z')}")
         for plan in self._prepared.plan.datasets:
-            expected = f", about {plan.expected.responses:,} answers" if plan.expected is not None else ""
+            expected = f", about {figures.plural(plan.expected.responses, 'answer')}" if plan.expected is not None else ""
             self._log.say(f"{plan.decision}: {plan.reason}{expected}", plan.folder)
         self._tell()
         self._ready.yes()

@@ -7,6 +7,7 @@ import os
 
 from console.commands import open_console
 from console.demo import container
+from console.invoked import program
 from console.session import say
 from console.settings import load_settings
 from remote.exitcodes import ExitCode
@@ -24,6 +25,4 @@ def main(*, container_only: bool, stop: bool, reset: bool) -> int:
     try:
         return open_console.main(load_settings("demo", {}, os.environ))
     finally:
-        say(
-            "the demo's container runs on; open it again with: eagle3-console demo, end it with: eagle3-console demo --stop"
-        )
+        say(f"the demo's container runs on; open it again with: {program()} demo, end it with: {program()} demo --stop")

@@ -14,6 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from console import keys
+from console.invoked import program
 from console.keys import Key
 from console.ports import Targets
 from console.reaching import became
@@ -46,7 +47,7 @@ class FirstRunScreen(ConsoleScreen):
             yield Paragraph(id="answer")
             words = "Enter connects, and saves it as a profile when that works; connecting changes no data there."
             yield Paragraph(words, tone=DIM)
-            words = "Without a container at hand: leave with Esc and run  eagle3-console demo"
+            words = f"Without a container at hand: leave with Esc and run  {program()} demo"
             yield Paragraph(words, tone=DIM)
 
     def all_keys(self) -> tuple[Key, ...]:
