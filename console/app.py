@@ -81,6 +81,7 @@ class ConsoleApp(App[int]):
         self._open_desk = open_desk
         self._unsubscribe: Callable[[], None] = lambda: None
         self._asked_key, self._caller = "", Caller()
+        self._switching = asyncio.Lock()
         self.ansi_theme_dark, self.ansi_theme_light = DARK_PALETTE, LIGHT_PALETTE
         self.register_theme(DARK)
         self.register_theme(LIGHT)
@@ -157,22 +158,24 @@ class ConsoleApp(App[int]):
     def switch_target(self, name: str) -> None:
         """Show another target; the one before stays connected."""
         # A worker of the app: the screen that asks for it is one of those that go.
-        self.run_worker(self._switch(name), name="switch", group="switch", exclusive=True, exit_on_error=False)
+        self.run_worker(self._switch(name), name="switch", group="switch", exit_on_error=False)
 
     async def _switch(self, name: str) -> None:
         targets = self.desk.targets
         if targets is None:
             return
-        try:
-            controller = await targets.switch(name)
-        except OperatorError as error:
-            self.notify(clean(error, 300), severity="error", markup=False)
-            return
-        while len(self.screen_stack) > 1:
-            await self.pop_screen()
-        self.desk.controller, self.desk.budget, self.desk.observed = controller, None, Observed()
-        self._asked_key = ""
-        self._watch_desk()
+        # One after the other, never one cancelled by the next: Textual's app does not outlive a cancelled pop_screen.
+        async with self._switching:
+            try:
+                controller = await targets.switch(name)
+            except OperatorError as error:
+                self.notify(clean(error, 300), severity="error", markup=False)
+                return
+            while len(self.screen_stack) > 1:
+                await self.pop_screen()
+            self.desk.controller, self.desk.budget, self.desk.observed = controller, None, Observed()
+            self._asked_key = ""
+            self._watch_desk()
 
     def action_leave(self) -> None:
         """Leave; a selection is copied instead, as ctrl+c does everywhere. Nothing remote stops."""
