@@ -143,6 +143,7 @@ def _dataset(planned: Mapping[str, Any], now: Mapping[str, Any] | None, running:
         verdict, detail = _untouched(decision, made_answers, tokenization, running)
     else:
         verdict, detail = _worked(inference, state, tokens, made_answers, made_tokens, tokenization, running)
+        detail += _fewer_prompts(inference, now)
     return DatasetReport(
         folder=clean(planned.get("name") or "", 120),
         id=clean(planned.get("id") or "", 20),
@@ -159,6 +160,16 @@ def _dataset(planned: Mapping[str, Any], now: Mapping[str, Any] | None, running:
         budget=_count(inference, "budget"),
         tokenization=tokenization,
     )
+
+
+def _fewer_prompts(inference: Mapping[str, Any], now: Mapping[str, Any] | None) -> str:
+    """Says that prompts were taken away since the plan: then it could not come to what was planned."""
+    answered, left = _count(inference, "answered"), _count(inference, "prompts_left")
+    prompts = _count(now, "prompts")
+    # Prompts set aside are in neither number, so only fewer than both together is certain.
+    if answered is None or left is None or prompts is None or prompts >= answered + left:
+        return ""
+    return f"; prompts.jsonl has {text.plural(prompts, 'prompt')} now, {answered + left:,} when it was planned"
 
 
 def _untouched(decision: str, made: int | None, tokenization: str, running: bool) -> tuple[str, str]:

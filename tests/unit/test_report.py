@@ -128,3 +128,15 @@ def test_the_report_fits_and_names_each_dataset(width: int) -> None:
 def test_damaged_values_do_not_break_a_report() -> None:
     damaged = {"at": "?", "who": [], "action": None, "plan": {"datasets": [3, {"name": 1, "inference": "x"}]}}
     assert make_report(damaged, {}, {"exit": "?"}, NOW).datasets[0].verdict == "unexpected"
+
+
+def test_prompts_that_were_taken_away_meanwhile_are_said() -> None:
+    rows = finished()
+    planned = next(row for row in entry()["plan"]["datasets"] if row["name"] == "B7_sharegpt")["inference"]
+    there = planned["answered"] + planned["prompts_left"]
+    for prompts in (there, there + 10):
+        rows["B7_sharegpt"]["prompts"] = prompts
+        assert "prompts.jsonl" not in report(rows).datasets[6].detail
+    rows["B7_sharegpt"] |= {"prompts": 32, "state": "exhausted", "tokens": 9_000_000}
+    detail = report(rows).datasets[6].detail
+    assert detail.endswith(f"prompts.jsonl has 32 prompts now, {there:,} when it was planned")
