@@ -95,19 +95,23 @@ def marked(
 
 
 def rows(value: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The objects of the list at `key`; none where it is no list."""
     found = value.get(key)
     return [row for row in found if isinstance(row, Mapping)] if isinstance(found, Sequence) else []
 
 
 def object_of(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The object at `key`; an empty one where it is none."""
     found = value.get(key)
     return found if isinstance(found, Mapping) else {}
 
 
 def number(value: Mapping[str, Any], key: str) -> float | None:
+    """The number at `key`; None where it is none."""
     found = value.get(key)
     return found if isinstance(found, (int, float)) and not isinstance(found, bool) else None
 
 
 def whole(value: Mapping[str, Any], key: str) -> int:
+    """The number at `key` as a whole one, 0 where it is none: for counts that are shown, not decided by."""
     return int(number(value, key) or 0)

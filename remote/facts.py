@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from remote.fingerprint import Fingerprint
 from remote.model import ModelFacts, Sampling
+from remote.options import Budget, is_named
 from remote.probe import EngineFacts
 
 PROMPTS_KIND = "prompts"
@@ -38,7 +39,7 @@ class RecordCounts:
 class Process:
     """A process that writes, or is about to write, under the root: what its flags say it will do.
 
-    `max_samples` and `token_budget` are None when it was not given; `flags_known` is False when
+    `max_samples`, `budget` and `selected` are None when they were not given; `flags_known` is False when
     its command line could not be read or understood. `since` is seconds since 1970.
     """
 
@@ -47,8 +48,7 @@ class Process:
     since: float | None = None
     argv: tuple[str, ...] = ()
     max_samples: int | None = None
-    token_budget: int | None = None
-    budgets: Mapping[str, int] | None = None
+    budget: Budget | None = None
     selected: tuple[str, ...] | None = None
     flags_known: bool = True
     knows_token_budget: bool | None = None
@@ -65,14 +65,11 @@ class Process:
 
     def budget_of(self, folder: str) -> int:
         """Its own token budget for a dataset; 0 when it has none."""
-        if self.budgets is not None:
-            dataset = folder.split("_", 1)[0]
-            return self.budgets.get(folder, self.budgets.get(dataset, self.token_budget or 0))
-        return self.token_budget or 0
+        return self.budget.of(folder) if self.budget is not None else 0
 
     def selects(self, folder: str) -> bool:
         """Whether its `--datasets` takes this one in; a process without the flag takes all."""
-        return self.selected is None or folder in self.selected or folder.split("_", 1)[0] in self.selected
+        return self.selected is None or is_named(folder, self.selected)
 
 
 @dataclass(frozen=True)

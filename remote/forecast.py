@@ -133,7 +133,7 @@ class LeftAlone:
             "script_digest": process.script_digest,
             "script_mtime": process.script_mtime,
             "knows_token_budget": process.knows_token_budget,
-            "token_budget": process.token_budget,
+            "token_budget": process.budget.default if process.budget is not None else None,
             "max_samples": process.max_samples,
             "datasets": list(process.datasets),
             "identity": dict(process.identity) if process.identity is not None else None,

@@ -53,10 +53,7 @@ async def _run(layout: Layout, settings: RunSettings, prepared: Prepared, lock_f
 def _lock(layout: Layout, settings: RunSettings) -> RunLock:
     if settings.lock_fd is not None:
         return RunLock.inherit(settings.lock_fd)
-    if not layout.root.is_dir():
-        raise OperatorError(
-            "no-root", f"there is no folder {clean(layout.root)}", "give the folder of the datasets with --root"
-        )
+    layout.check_root()
     return RunLock.take(layout, "generate", accept_unlocked="cannot-lock" in settings.options.accept)
 
 
@@ -122,7 +119,9 @@ class Run:
         write_control(self._layout, paused=False, run=run_id)
         self._log.say(f"run {run_id} begins; times are {time.strftime('%Z %z')}")
         for plan in self._prepared.plan.datasets:
-            expected = f", about {figures.plural(plan.expected.responses, 'answer')}" if plan.expected is not None else ""
+            expected = (
+                f", about {figures.plural(plan.expected.responses, 'answer')}" if plan.expected is not None else ""
+            )
             self._log.say(f"{plan.decision}: {plan.reason}{expected}", plan.folder)
         self._tell()
         self._ready.yes()

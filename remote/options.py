@@ -6,7 +6,7 @@ generator. Secrets are no options: an API key travels beside them and is never w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -57,6 +57,11 @@ class Budget:
         if self.default != DEFAULT_BUDGET or not parts:
             parts.insert(0, short_tokens(self.default))
         return ",".join(parts)
+
+
+def is_named(folder: str, names: Collection[str]) -> bool:
+    """Whether a list of datasets takes this one in, by its folder's name or its id."""
+    return folder in names or folder.split("_", 1)[0] in names
 
 
 def parse_budget(text: str) -> Budget:
@@ -232,7 +237,7 @@ class Options:
 
     def selects(self, folder: str) -> bool:
         """Whether `--datasets` takes this dataset in."""
-        return self.datasets is None or folder in self.datasets or folder.split("_", 1)[0] in self.datasets
+        return self.datasets is None or is_named(folder, self.datasets)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` is its inverse."""

@@ -16,6 +16,7 @@ from remote.text import clean
 
 
 def datasets(parts: Parts) -> dict[str, Any]:
+    """The rows by folder; before the first scan the declared eight, with nothing known of them."""
     scans = {scan.folder: scan for scan in parts.scan.datasets} if parts.scan is not None else {}
     plans = {plan.folder: plan for plan in parts.plan.datasets} if parts.plan is not None else {}
     # The declared eight are always there: a table that blanks cannot be told from a link that is lost.

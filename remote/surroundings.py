@@ -145,8 +145,7 @@ def process_of_generator(status: GeneratorStatus) -> Process | None:
         since=status.since,
         argv=status.argv,
         max_samples=options.max_samples if options is not None else None,
-        token_budget=budget.default if budget is not None else None,
-        budgets=dict(budget.per) if budget is not None else None,
+        budget=budget,
         selected=options.datasets if options is not None else None,
         flags_known=budget is not None,
         knows_token_budget=True,
@@ -160,14 +159,12 @@ def process_of_generator(status: GeneratorStatus) -> Process | None:
 def process_of_writer(writer: Writer) -> Process:
     """A process that was not launched by us, as a plan speaks of it."""
     script, flags, parent = writer.script, writer.flags, writer.parent
-    budget = flags.token_budget
     return Process(
         pid=writer.pid,
         since=writer.since,
         argv=writer.argv,
         max_samples=flags.max_samples,
-        token_budget=budget.default if budget is not None else None,
-        budgets=budget.per if budget is not None else None,
+        budget=flags.token_budget,
         selected=flags.datasets,
         flags_known=flags.known,
         knows_token_budget=writer.knows_token_budget,

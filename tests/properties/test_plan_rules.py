@@ -187,7 +187,7 @@ def test_the_state_word_agrees_with_the_plan(state: DatasetState, chosen: Option
 def test_needless_tokens_follow_the_formula(states: list[DatasetState], process: object, chosen: Options) -> None:
     """DESIGN §6, for a process without a budget of its own."""
     states.sort(key=lambda state: run_order(state.folder))
-    stray = replace(process, token_budget=None)  # type: ignore[type-var]
+    stray = replace(process, budget=None)  # type: ignore[type-var]
     left = needless(stray, states, chosen)
     on = [index for index, state in enumerate(states) if state.folder in stray.datasets]
     on = on or [index for index, state in enumerate(states) if state.growing]

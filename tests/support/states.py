@@ -84,7 +84,7 @@ def some_process(more: random.Random) -> Process:
         since=more.choice((None, NOW - more.uniform(0, 1e6))),
         argv=("python", "run_inference.py"),
         max_samples=more.choice((None, more.randint(1, 12_000))),
-        token_budget=more.choice((None, 0, 1000, 10_000_000)),
+        budget=more.choice((None, Budget(0), Budget(1000), Budget(10_000_000))),
         flags_known=more.random() < 0.75,
         datasets=tuple(more.sample(FOLDERS, more.randrange(3))),
     )

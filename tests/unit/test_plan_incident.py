@@ -83,9 +83,9 @@ def test_a_script_that_opens_appends_and_closes_is_where_something_grows() -> No
 
 def test_a_process_with_a_budget_of_its_own_stops_there() -> None:
     states = incident_states()
-    ours = replace(incident_process(), token_budget=10_000_000)
+    ours = replace(incident_process(), budget=Budget(10_000_000))
     assert needless(ours, states, Options()).needless_tokens == 0
-    larger = needless(replace(ours, token_budget=12_000_000, max_samples=None), states, Options())
+    larger = needless(replace(ours, budget=Budget(12_000_000), max_samples=None), states, Options())
     assert larger.by_dataset == {"B2_opencodeinstruct": 1_300_000} | {
         folder: tokens for folder, tokens in larger.by_dataset.items() if folder != "B2_opencodeinstruct"
     }
@@ -168,7 +168,7 @@ def test_more_than_one_percent_and_twenty_unusable_block(unusable: int, total: i
 def test_ours_with_the_same_options_is_recognised() -> None:
     options = Options(datasets=("B2",))
     ours = Process(
-        1, ours=True, settings=options.to_json(), release="a", datasets=("B2_opencodeinstruct",), token_budget=10
+        1, ours=True, settings=options.to_json(), release="a", datasets=("B2_opencodeinstruct",), budget=Budget(10)
     )
     states = incident_states()
     assert needless(ours, states, options, "a").same_options
