@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import signal
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,25 @@ settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 IN_CI = os.environ.get("EAGLE3_CI") == "1"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_as_in_a_terminal() -> Iterator[None]:
+    """What the tests start heeds signals, though whoever runs the tests may have been told to ignore them.
+
+    A background job of a script ignores INT, one under nohup HUP, and an ignored signal is inherited through every
+    exec. A handler is not: the tests themselves go on ignoring it.
+    """
+    ignored = [
+        number
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)
+        if signal.getsignal(number) is signal.SIG_IGN
+    ]
+    for number in ignored:
+        signal.signal(number, lambda *_: None)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.hookimpl(wrapper=True)
