@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from console.alert_rules import find
+from console.empty import EMPTY
 from console.finding import Finding
-from console.model import EMPTY
 from console.thresholds import Thresholds
 from console.trends import Trends, watch
 from console.view import Alert, LinkState, View

@@ -82,10 +82,12 @@ class ConsoleApp(App[int]):
         self._unsubscribe: Callable[[], None] = lambda: None
         self._asked_key, self._caller = "", Caller()
         self._switching = asyncio.Lock()
-        self.ansi_theme_dark, self.ansi_theme_light = DARK_PALETTE, LIGHT_PALETTE
         self.register_theme(DARK)
         self.register_theme(LIGHT)
-        self.theme = DARK.name
+        # Without their watchers, which would read all the style sheets a second and a third time before the first paint.
+        self.set_reactive(ConsoleApp.ansi_theme_dark, DARK_PALETTE)
+        self.set_reactive(ConsoleApp.ansi_theme_light, LIGHT_PALETTE)
+        self.set_reactive(ConsoleApp.theme, DARK.name)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         full = [item for item in super().get_line_filters() if not isinstance(item, Monochrome)]

@@ -8,7 +8,6 @@ from typing import Any
 
 from textual.app import App
 
-from console.alerts import EventKind, events
 from console.view import Alert, Level, View
 from remote.text import clean
 
@@ -28,6 +27,9 @@ class Caller:
             if view.snapshot is not None and not view.snapshot.pending:
                 self._target = view.link.target
             return None
+        # Here, for the first paint need not wait for it: by the first look the rules are loaded anyway.
+        from console.alerts import EventKind, events
+
         told = [event.alert for event in events(before, view.alerts) if event.kind is not EventKind.RECOVERED]
         return next((alert for alert in told if alert.level is Level.CRITICAL and not alert.acked_by), None)
 

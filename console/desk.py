@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from console.observed import Observed
-from console.ports import Operations, Targets
 from console.view import ControllerLike, View
 from remote.options import Budget, Options
+
+if TYPE_CHECKING:
+    from console.ports import Operations, Targets
 
 
 @dataclass

@@ -8,11 +8,9 @@ for it (`console.shape`); `console.read_snapshot` makes these values, `console.s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any
 
+from console.empty import EMPTY
 from console.shape import (
     Count,
     Counts,
@@ -29,9 +27,6 @@ from console.shape import (
     Whole,
     Word,
 )
-
-EMPTY: Mapping[str, Any] = MappingProxyType({})
-"""A mapping without anything, shared by the defaults."""
 
 IDLE_STATES = frozenset({"missing", "pretokenized", "no-prompts", "budget-met", "samples-met", "exhausted"})
 """States of a dataset for which inference has nothing to do."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from console import text
-from console.model import Dataset, Snapshot
 from console.view import View
+
+if TYPE_CHECKING:
+    from console.model import Dataset, Snapshot
 
 EVERY_S = 60.0
 MAX_LINES = 500

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from console.desk import Desk
-from console.ports import Outcome, Proposal
 from console.view import Link, LinkState, View
 from remote.errors import OperatorError
 from remote.options import Options
+
+if TYPE_CHECKING:
+    from console.ports import Outcome, Proposal
 
 
 def _not_yet() -> OperatorError:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from console import text
-from console.model import Engine, Gpu, Snapshot
 from console.view import View
 from widgets.bars import sparkline
 from widgets.card_value import CardValue
 from widgets.tones import ACT, CURVE, DIM, GOOD, LOOK, STRONG, UNKNOWN
+
+if TYPE_CHECKING:
+    from console.model import Engine, Gpu, Snapshot
 
 IDLE_PERCENT = 10
 HOT_C = 88

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from console import text
-from console.model import Generator, Writer
-from console.rates import settled
+from console.settling import settled
 from console.view import View
 from widgets.card_value import CardValue
 from widgets.tones import ACT, DIM, GOOD, LOOK, NOTE, STRONG, UNKNOWN
+
+if TYPE_CHECKING:
+    from console.model import Generator, Writer
 
 _VERDICTS = {
     "never-started": ("○", "nothing runs, nothing was started here yet", DIM),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from console import text
-from console.model import Dataset
 from console.view import Level, View
 from remote.options import Budget
 from widgets.bars import bar
 from widgets.columns import Column, Row
 from widgets.tones import ACT, DIM, GOOD, LOOK, NOTE, UNKNOWN
+
+if TYPE_CHECKING:
+    from console.model import Dataset
 
 
 class Width(StrEnum):

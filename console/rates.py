@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from console.model import EMPTY, Dataset, Generator, Snapshot
+from console.empty import EMPTY
+from console.model import Dataset, Snapshot
+from console.settling import settled
 from console.view import Rate, Totals
 
 WINDOW_S = 120.0
@@ -19,9 +21,6 @@ LEAST_S = 20.0
 
 LEAST_GAP_S = 0.5
 """Marks nearer than this replace one another, so that a history stays small however often it is fed."""
-
-SETTLED_S = 600.0
-"""A run that has gone on for so long has a rate that can be trusted, however few answers have come."""
 
 CLOCK_STEP_S = 5.0
 """The container's clock and ours may disagree by this much between two snapshots before we take it for a step."""
@@ -120,17 +119,6 @@ def fleet_mean_tokens(snapshot: Snapshot) -> float | None:
     known = [(row.tokens, row.answered) for row in snapshot.datasets if row.tokens is not None and row.answered]
     answers = sum(answered for _, answered in known)
     return sum(tokens for tokens, _ in known) / answers if answers else None
-
-
-def settled(generator: Generator, at: float) -> bool:
-    """Whether a run's rate can be trusted at the container's time `at`.
-
-    Tokens are counted when an answer is whole, and the first to be whole are the short ones: until about as many
-    answers have come as are in flight, the rate is too low, and a time to go reckoned from it is absurdly long.
-    """
-    if generator.since is None or at - generator.since >= SETTLED_S:
-        return True
-    return bool(generator.answers) and (generator.answers or 0) >= (generator.in_flight or 0)
 
 
 def etas(snapshot: Snapshot, rates: Mapping[str, Rate]) -> dict[str, float]:

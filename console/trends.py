@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from console.model import EMPTY, Snapshot
+from console.empty import EMPTY
+from console.model import Snapshot
 
 WINDOW_S = 600.0
 LEAST_GAP_S = 5.0

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from console.model import EMPTY, Dataset, Snapshot
+from console.empty import EMPTY
 from remote.options import Options
+
+if TYPE_CHECKING:
+    from console.model import Dataset, Snapshot
 
 
 class LinkState(StrEnum):

@@ -85,6 +85,8 @@ def print_proposal(proposal: Proposal, stream: TextIO) -> None:
     wide = max((len(stage.word) for stage in proposal.stages), default=0)
     for number, stage in enumerate(proposal.stages, 1):
         put(f"  {number} {stage.word.ljust(wide)}  {stage.detail}", stream)
+        for more in stage.more:
+            put(f"{' ' * (wide + 6)}{more}", stream)
     for remark in proposal.remarks:
         put(f"  {_LEVELS[remark.level]} {remark.text}", stream, **_LEVEL_STYLES.get(remark.level, {}))
 

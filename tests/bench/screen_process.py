@@ -6,6 +6,18 @@ import asyncio
 import sys
 
 
+def bare() -> int:
+    """The least that Textual can be: an app with one line of text."""
+    from textual.app import App, ComposeResult
+    from textual.widgets import Static
+
+    class Bare(App[int]):
+        def compose(self) -> ComposeResult:
+            yield Static("eagle3-console")
+
+    return Bare().run() or 0
+
+
 def console(mode: str) -> int:
     """`open` is what the command opens, before any link; `idle` shows a recording; `busy` updates it twice a second."""
     from console.app import ConsoleApp, run_app
@@ -40,4 +52,4 @@ def console(mode: str) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(console(sys.argv[1]))
+    raise SystemExit(bare() if sys.argv[1] == "bare" else console(sys.argv[1]))

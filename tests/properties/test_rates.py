@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from console.model import Decision
-from console.rates import LEAST_S, SETTLED_S, WINDOW_S, RateHistory, advance, etas, measured, rates, totals
+from console.rates import LEAST_S, WINDOW_S, RateHistory, advance, etas, measured, rates, totals
+from console.settling import SETTLED_S
 from console.view import Rate
 from tests.support.views import AT, BUDGET, dataset, generator, snapshot
 

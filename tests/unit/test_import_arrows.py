@@ -104,6 +104,13 @@ def test_a_command_without_a_screen_needs_no_textual(command: str) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 
+def test_the_first_paint_waits_for_nothing_that_it_does_not_show() -> None:
+    later = {"console.model", "console.ports", "console.rates", "console.alerts", "console.read_snapshot", "asyncssh"}
+    code = f"import sys, console.app\nprint(sorted({later!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=REPO)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
 def test_asyncssh_is_imported_by_the_link_and_the_demo_server_alone() -> None:
     users = {
         str(path.relative_to(REPO))
