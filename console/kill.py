@@ -11,7 +11,8 @@ from typing import Any
 
 from console.model import Generator, Writer
 from console.ports import Ask, Choice, Outcome, Progress, Proposal, Remark
-from console.restart import STOP_MARGIN_S, STOPPABLE_VERDICTS, STRAY_DEADLINE_S
+from console.restart_plan import STOPPABLE_VERDICTS
+from console.restart_steps import STOP_MARGIN_S, STRAY_DEADLINE_S
 from console.short_command import short_command
 from console.stages import StageBoard
 from console.text import age, count, tokens

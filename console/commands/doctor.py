@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
 
-from console import restart
+from console.clock import wall_s
 from console.commands.output import print_json, put_spans, width_of
+from console.restart_plan import PREFLIGHT_DEADLINE_S
 from console.session import open_session
 from console.settings import Settings
 from console.trace_text import preflight_lines
@@ -16,8 +16,8 @@ from remote.exitcodes import ExitCode
 async def main(settings: Settings, *, as_json: bool) -> ExitCode:
     """Run all checks; FAILED when one of them is a blocker."""
     async with open_session(settings) as controller:
-        asked = {"options": settings.options.to_json(), "at": time.time()}
-        checks = await controller.call("preflight", asked, restart.PREFLIGHT_DEADLINE_S)
+        asked = {"options": settings.options.to_json(), "at": wall_s()}
+        checks = await controller.call("preflight", asked, PREFLIGHT_DEADLINE_S)
     if as_json:
         print_json(checks)
     else:

@@ -6,8 +6,8 @@ import json
 import sys
 from pathlib import Path
 
-from console import restart
 from console.commands.output import print_json, print_trace
+from console.restart_plan import look
 from console.session import open_session, say
 from console.settings import Settings
 from remote.errors import OperatorError
@@ -21,7 +21,7 @@ VERSION = 1
 async def main(settings: Settings, *, as_json: bool, out: str | None, full: bool) -> ExitCode:
     """Ask the container for the plan and the preflight, and show them. Changes nothing."""
     async with open_session(settings) as controller:
-        frozen = await restart.look(controller, settings.options)
+        frozen = await look(controller, settings.options)
     plan = {"version": VERSION, **frozen.plan}
     if out is not None:
         try:
