@@ -60,7 +60,8 @@ def _changes(before: Snapshot | None, now: Snapshot) -> Iterator[str]:
         yield f"pid {pid}, not ours, began to write"
     for pid in sorted(were - pids):
         yield f"pid {pid}, not ours, is gone"
-    if before.engine.health != now.engine.health:
+    # What was not known before the first look has not changed.
+    if before.engine.health != now.engine.health and "engine" not in before.pending:
         yield f"engine  {before.engine.health} → {now.engine.health}"
 
 

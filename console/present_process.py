@@ -104,7 +104,10 @@ def _writer_lines(view: View, writer: Writer, others: int) -> list[Text]:
     )
     has_budget = writer.token_budget is not None
     second = _line("" if has_budget else ("NO --token-budget", ACT), flags(writer.argv) or "no flags")
-    return [first, second, needless_line(writer), _script_line(view, writer)]
+    # Until the first plan is there, it is not known yet; that it cannot be known is another piece of news.
+    pending = view.snapshot is not None and "plan" in view.snapshot.pending
+    third = _line(("left alone: being reckoned …", DIM)) if pending else needless_line(writer)
+    return [first, second, third, _script_line(view, writer)]
 
 
 def no_log_words(view: View) -> str:

@@ -63,7 +63,7 @@ class ActDialog(Dialog[Outcome]):
         self._stages: tuple[Stage, ...] = ()
 
     def body(self) -> Iterable[Widget]:
-        yield Paragraph("freezing the target, running preflight and the trace …", id="target")
+        yield Paragraph("freezing the target, and asking the container what would happen …", id="target")
         yield Paragraph(id="gist")
         yield Block(id="stages")
         yield Paragraph(id="remarks")
@@ -94,6 +94,8 @@ class ActDialog(Dialog[Outcome]):
         words = "nothing was changed" if before is Phase.ASKING else "nothing was done"
         self.outcome = Outcome(False, f"{clean(error.message, 400)}; {words}")
         self._paint()
+        if self.proposal is None:
+            self._say("#target", Text(""))
         text = Text.assemble((f"✗ {clean(error.message, 400)}\n", ACT))
         if error.remedy:
             text.append(f"{clean(error.remedy, 400)}\n", "")

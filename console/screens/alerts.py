@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import work
 from textual.binding import BindingType
@@ -23,10 +24,13 @@ from widgets.card import Block
 from widgets.columns import Column, Row
 from widgets.keyed_table import KeyedTable
 from widgets.paragraph import Paragraph
-from widgets.tones import DIM, GOOD, LOOK, STRONG
+from widgets.tones import DIM, GOOD, LOOK, STRONG, UNKNOWN
 
 WELL = ("done", "ok", "running", "stopped")
 """Outcomes of what went as it should: a launch that runs, a kill after which it has stopped."""
+
+MOST_CELLS = 24
+"""A longer name or outcome is cut: the detail is what one reads."""
 
 
 class AlertsScreen(ConsoleScreen):
@@ -62,7 +66,7 @@ class AlertsScreen(ConsoleScreen):
             [Text("audit: who did what on this container, newest first", STRONG)]
         )
         entries = sorted(view.snapshot.audit if view.snapshot else (), key=lambda entry: -(entry.at or 0.0))
-        audit.show([audit_line(entry, view) for entry in entries] or [Text("nothing yet", DIM)])
+        audit.show(audit_lines(entries, view) or [Text("nothing yet", DIM)])
 
     def _columns(self) -> tuple[Column, ...]:
         room = max(20, self.app.size.width - 2 - (10 + 12 + 12 + 8))
@@ -150,12 +154,17 @@ def _alert_row(alert: Alert, view: View) -> Row:
     )
 
 
-def audit_line(entry: AuditEntry, view: View) -> Text:
-    """`03:12 restart by ana@laptop: done  …`."""
-    out = Text(no_wrap=True)
-    out.append(f"{text.moment(entry.at, view.container_now):<13}", DIM)
-    out.append(f" {entry.action:<10} ", STRONG)
-    out.append(f"{entry.who or '–'}", "")
-    tone = LOOK if entry.outcome and entry.outcome not in WELL else GOOD
-    out.append(f"  {entry.outcome}" if entry.outcome else "", tone)
-    return out.append(f"  {entry.detail}" if entry.detail else "", DIM)
+def audit_lines(entries: Sequence[AuditEntry], view: View) -> list[Text]:
+    """`03:12  restart  ana@laptop  done  …`, a line an entry, in columns as wide as what stands in them."""
+    who = max((cell_len(entry.who or UNKNOWN) for entry in entries), default=0)
+    outcome = max((cell_len(entry.outcome or "") for entry in entries), default=0)
+    lines = []
+    for entry in entries:
+        tone = LOOK if entry.outcome and entry.outcome not in WELL else GOOD
+        out = Text(no_wrap=True)
+        out.append(f"{text.moment(entry.at, view.container_now):<13}", DIM)
+        out.append(f" {entry.action:<10} ", STRONG)
+        out.append(f"{text.fit(entry.who or UNKNOWN, min(who, MOST_CELLS))}  ")
+        out.append(f"{text.fit(entry.outcome or '', min(outcome, MOST_CELLS))}  ", tone)
+        lines.append(out.append(entry.detail or "", DIM))
+    return lines
