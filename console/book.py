@@ -92,10 +92,10 @@ class TargetBook:
         self._current = name
         return controller
 
-    async def trust(self, controller: ControllerLike) -> None:
-        """Pin the key that the container showed, after an explicit yes, and connect again. Raises OperatorError."""
+    async def trust(self, controller: ControllerLike, shown: str) -> None:
+        """Pin the key of the sentence that was shown, after an explicit yes, and connect again. Raises OperatorError."""
         name = next(name for name, own in self._controllers.items() if own is controller)
-        self._connectors[name].accept_key()
+        self._connectors[name].accept_key(shown)
         controller.reconnect_now()
 
     async def begin(self, text: str) -> str:

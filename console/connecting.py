@@ -102,9 +102,19 @@ class Connector:
         )
         return pipe
 
-    def accept_key(self) -> None:
-        """Pin the key that was shown, after an explicit yes. Raises OperatorError when there is none, or it cannot be kept."""
+    def accept_key(self, shown: str) -> None:
+        """Pin the key of the sentence that was shown, after an explicit yes.
+
+        Raises OperatorError when none waits for an answer, when another try has met another key meanwhile, or when it
+        cannot be kept.
+        """
         if self.unknown is None:
             raise OperatorError("no-key", "no unknown host key is waiting for an answer", "connect again with R")
+        if self.unknown.message != shown:
+            raise OperatorError(
+                "key-differs",
+                f"this is not the key that was met last: {self.unknown.message}",
+                "nothing is kept; leave this with Esc and look again with R",
+            )
         importlib.import_module("console.link").accept_key(self.unknown)
         self.unknown = None

@@ -25,6 +25,7 @@ from console.thresholds import Thresholds
 from console.view import Link, LinkState, View
 from remote.errors import OperatorError
 from remote.options import Options
+from remote.text import clean
 
 Subscriber = Callable[[View], None]
 
@@ -206,6 +207,11 @@ class Controller:
                 error = OperatorError("link-lost", "the agent on the container ended", "reconnecting")
             except OperatorError as failed:
                 error = failed
+            except Exception as failed:
+                # A fault of ours, or of what came: told and tried again, for a link that ended in silence looks alive.
+                self._tell_of("the link failed", failed)
+                words = f"the link to {self._link.target} failed unexpectedly ({clean(repr(failed), 120)})"
+                error = OperatorError("failed", words, "R tries again; run with --debug and report what it prints")
             was_live = self._feed.seen > 0
             if self._feed.seen > seen:
                 attempt = 0  # this one was live: the next failure starts the backoff anew
@@ -275,12 +281,16 @@ class Controller:
                 self._talk.ping()
 
     def _look_at_the_clock(self) -> None:
-        """After a sleep nothing is fresh until the container has answered, and no pause is waited out."""
+        """After a sleep nothing is fresh until the container has answered, and no pause is waited out.
+
+        What waits for a person goes on waiting: a laptop may wake in another network, where somebody else answers.
+        """
         now_s = steady_s()
         slept_s, self._awake_s = now_s - self._awake_s, now_s
         if slept_s < ASLEEP_S:
             return
-        self._retry_now.set()
+        if self._link.next_try_at is not None:
+            self._retry_now.set()
         if self._link.state in (LinkState.LIVE, LinkState.STALE):
             self._talk.doubted = True
             self._set_link(state=LinkState.STALE)
@@ -292,9 +302,8 @@ class Controller:
         try:
             await self._talk.prove(WAKE_ANSWER_S)
         except OperatorError:
+            self._retry_now.set()
             self._talk.drop(f"{self._link.target} did not answer after a sleep of {slept_s:.0f} s here")
-        else:
-            self._retry_now.clear()
 
     async def _publish(self) -> None:
         while True:
@@ -317,10 +326,11 @@ class Controller:
             try:
                 callback(self._view)
             except Exception as error:
-                # One bad subscriber must not blind the others; the loop's handler tells of it.
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": "a subscriber of the controller failed", "exception": error}
-                )
+                # One bad subscriber must not blind the others.
+                self._tell_of("a subscriber of the controller failed", error)
+
+    def _tell_of(self, message: str, error: Exception) -> None:
+        asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
 
     def _set_link(self, **changes: Any) -> None:
         was_fresh = self._link.fresh

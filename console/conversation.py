@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from console.clock import steady_s, wall_s
-from console.feed import Feed, OutOfStep
+from console.feed import Feed, OutOfStep, is_time
 from console.model import Snapshot
 from console.rpc import LinePipe, Rpc
 from remote.errors import OperatorError
@@ -129,8 +129,8 @@ class Conversation:
         began_s, began_wall_s = steady_s(), wall_s()
         result = await rpc.call(method, params, timeout_s)
         trip_s = steady_s() - began_s
-        at = result.get("at") if isinstance(result, dict) else None
-        if isinstance(at, (int, float)):
+        at: Any = result.get("at") if isinstance(result, dict) else None
+        if is_time(at):
             self._listener.on_trip(trip_s, at - (began_wall_s + trip_s / 2))
 
     def _hear(self) -> None:
@@ -139,12 +139,13 @@ class Conversation:
             self.heard_s = steady_s()
 
     def _take(self, message: Notification) -> None:
-        self._hear()
         try:
             snapshot = self._feed.take(message)
         except OutOfStep:
+            # Not heard: what means nothing to us keeps nothing fresh.
             self._ask_again()
             return
+        self._hear()
         if snapshot is not None and not self.doubted:
             self._listener.on_snapshot(snapshot)
 

@@ -10,9 +10,17 @@ from console.read_snapshot import read_snapshot
 from remote.mergepatch import apply
 from remote.protocol import Notification
 
+_END_OF_TIME_S = 1e11
+"""The year 5138: what lies beyond is no moment of ours, and no calendar would take much more."""
+
+
+def is_time(value: object) -> bool:
+    """Whether this is a moment, in seconds since 1970, that can be shown: no bool, NaN or infinity, no date beyond all dates."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _END_OF_TIME_S
+
 
 class OutOfStep(Exception):
-    """A patch came that does not follow what we hold: the whole snapshot must be asked for."""
+    """What came does not follow what we hold, or means nothing: the whole snapshot must be asked for."""
 
 
 class Feed:
@@ -36,12 +44,12 @@ class Feed:
         snapshot are read leniently instead.
         """
         match message.method, message.params:
-            case "tick", [int() | float() as at]:
+            case "tick", [at] if is_time(at):
                 return self._at(float(at))
-            case "snapshot", [int() as seq, int() | float() as at, dict() as whole]:
+            case "snapshot", [int() as seq, at, dict() as whole] if is_time(at):
                 self.asked_again = False
                 return self._hold(seq, float(at), whole)
-            case "patch", [int() as seq, int() | float() as at, dict() as changes]:
+            case "patch", [int() as seq, at, dict() as changes] if is_time(at):
                 if self._raw is None or seq != self._raw.get("seq", 0) + 1:
                     raise OutOfStep
                 return self._hold(seq, float(at), apply(self._raw, changes))

@@ -152,8 +152,8 @@ class Targets(Protocol):
         """Open a target and make it the current one. Raises OperatorError."""
         ...
 
-    async def trust(self, controller: ControllerLike) -> None:
-        """Pin the key that the container showed, after an explicit yes, and connect again."""
+    async def trust(self, controller: ControllerLike, shown: str) -> None:
+        """Pin the key of the sentence that was shown, after an explicit yes, and connect again. Raises OperatorError."""
         ...
 
     async def begin(self, text: str) -> str:

@@ -127,6 +127,9 @@ def _with_flag(target: Target, flag: str, value: str, options: list[str]) -> Tar
     if flag == "p":
         return replace(target, port=parse_port(value))
     if flag == "l":
+        # It may become part of a ProxyCommand (%r), which a shell runs.
+        if not _USER.fullmatch(value):
+            raise _usage(f"{clean(value)!r} cannot be a user's name")
         return replace(target, user=value)
     if flag == "i":
         return replace(target, identities=(*target.identities, value))

@@ -39,9 +39,9 @@ class OperatorError(Exception):
 
     @classmethod
     def from_json(cls, value: dict[str, object]) -> OperatorError:
-        """Rebuild an error that `to_json` wrote; unknown exit codes become FAILED."""
+        """Rebuild an error that `to_json` wrote; unknown exit codes become FAILED, and so does DONE: no error is a success."""
         raw = value.get("exit_code")
-        known = {int(code) for code in ExitCode}
+        known = {int(code) for code in ExitCode if code is not ExitCode.DONE}
         exit_code = ExitCode(raw) if isinstance(raw, int) and raw in known else ExitCode.FAILED
         return cls(
             str(value.get("code") or "error"),

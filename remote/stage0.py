@@ -104,7 +104,7 @@ def store(place: str, name: str, data: bytes, uid: int) -> str:
         with contextlib.suppress(FileExistsError):
             os.mkdir(os.path.dirname(place), 0o700)
     try:
-        os.mkdir(place)
+        os.mkdir(place, 0o700)  # never open to others, not for a moment
         os.chmod(place, 0o700)  # whatever the umask
     except FileExistsError:
         why = refusal(place, uid, stat.S_ISDIR)

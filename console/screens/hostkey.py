@@ -54,7 +54,7 @@ class HostKeyDialog(Dialog[bool]):
     async def _trust(self) -> None:
         if self.desk.targets is None:
             raise OperatorError("no-store", "this console has no place to keep the key", "connect once with ssh")
-        await self.desk.targets.trust(self.controller)
+        await self.desk.targets.trust(self.controller, self.sentence)
         self.dismiss(True)
 
     def failed(self, error: OperatorError) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from console import link
+from console.connecting import Connector
 from console.link_errors import HostCertificateInvalid, HostKeyChanged, HostKeyRevoked, HostKeyUnknown
 from console.ship import Package
 from console.target import Target
+from remote.errors import OperatorError
 from tests.link.conftest import Connect
 from tests.support.needs import needs
 from tests.support.sshd import Server, keygen, sshd, tool
@@ -36,6 +38,26 @@ async def test_an_unknown_key_is_asked_about_and_then_pinned_for_this_target_alo
     async with connected(server.unknown()):
         pass
     await unknown(replace(server.unknown(), name="another profile"), shipped)
+
+
+async def test_a_yes_to_one_key_pins_no_other(server: Server, folder: Path) -> None:
+    """Another try (a laptop that woke elsewhere) may have met another key while the first was on the screen."""
+    connector = Connector(server.unknown())
+    with pytest.raises(HostKeyUnknown) as shown:
+        await connector()
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir(exist_ok=True)
+    with sshd(elsewhere) as other, pytest.raises(HostKeyUnknown) as met:
+        connector._target = replace(other.unknown(), name=server.unknown().name)
+        await connector()
+    pins = Path(met.value.pin_file)
+    before = pins.read_text() if pins.exists() else ""
+    with pytest.raises(OperatorError) as told:
+        connector.accept_key(shown.value.message)
+    assert told.value.code == "key-differs" and met.value.fingerprint in str(told.value)
+    assert (pins.read_text() if pins.exists() else "") == before
+    connector.accept_key(met.value.message)
+    assert met.value.key_line in pins.read_text()
 
 
 async def test_a_changed_key_is_refused_and_the_printed_command_mends_it(

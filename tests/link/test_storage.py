@@ -18,6 +18,7 @@ from console.link_errors import DigestWrong, LinkError, NoPython, NoRoom
 from console.local import LocalChannel
 from console.pipe import AgentPipe
 from console.ship import Package
+from remote import stage0
 from tests.link.conftest import Connect
 from tests.support.needs import find, needs, needs_root
 from tests.support.sshd import Server, throwaway_user, tool
@@ -60,6 +61,24 @@ async def test_a_strict_umask_locks_nobody_out(umask: str, server: Server, conne
         for sent in (True, False):
             async with connected(server.target(user.name)) as pipe:
                 assert pipe.sent is sent
+
+
+def test_the_folder_is_never_open_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even before its mode is set: `/tmp` is everybody's."""
+    modes: list[int] = []
+    chmod = os.chmod
+
+    def watched(path: str, mode: int) -> None:
+        modes.append(stat.S_IMODE(os.stat(path).st_mode))
+        chmod(path, mode)
+
+    monkeypatch.setattr(os, "chmod", watched)
+    before = os.umask(0)
+    try:
+        stage0.store(str(tmp_path / "eagle3-console-1"), "a.pyz", b"x", os.getuid())
+    finally:
+        os.umask(before)
+    assert modes == [0o700]
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,8 @@ def test_whatever_is_typed_gives_a_target_or_one_line(text: str) -> None:
         ("ssh -S /tmp/socket host", "cannot be used"),
         ("ssh 'root@host", "quotes"),
         ("ssh -p 22", "names no host"),
+        ("ssh -l '$(reboot)' host", "cannot be a user's name"),
+        ("ssh host -l -oProxyCommand=x", "cannot be a user's name"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, complaint: str) -> None:

@@ -40,7 +40,7 @@ class ListedTargets:
         self._current = name
         return controller
 
-    async def trust(self, controller: ControllerLike) -> None:
+    async def trust(self, controller: ControllerLike, shown: str) -> None:
         self.trusted.append(controller)
 
     async def begin(self, text: str) -> str:

@@ -14,6 +14,7 @@ from console import controller as controller_module
 from console.controller import Controller
 from console.link_state import LONGEST_PAUSE_S, after_failure, backoff_s
 from console.one_shot import open_controller
+from console.status_json import status_json
 from console.view import LinkState, View
 from console.watching import wait_for
 from remote import protocol
@@ -231,6 +232,17 @@ async def test_a_pause_between_two_tries_does_not_outlast_a_sleep(monkeypatch: p
     await controller.close()
 
 
+async def test_a_question_about_a_key_is_not_asked_anew_by_a_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A laptop may wake in another network, where somebody else answers while the first key is on the screen."""
+    ours = Clock(monkeypatch)
+    controller, dialler = await started(OperatorError("host-key-unknown", "the key", "look at it"), Scripted())
+    await seen(controller, state_is(LinkState.UNKNOWN_KEY))
+    ours.slept_s = 3600.0
+    await asyncio.sleep(5 * controller_module.WATCH_EVERY_S)
+    assert dialler.tries == 1 and controller.view.link.state is LinkState.UNKNOWN_KEY
+    await controller.close()
+
+
 async def test_a_gap_is_told_however_short_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     patient(monkeypatch)
     monkeypatch.setattr(controller_module, "PUBLISH_EVERY_S", 0.3)
@@ -307,6 +319,48 @@ async def test_rubbish_from_the_agent_is_counted_and_passed_over() -> None:
     pipe.say(protocol.snapshot(9, 1009.0, {"datasets": {"B1_glaive": 5}, "writers": "many", "generator": []}))
     view = await seen(controller, lambda view: view.snapshot is not None and view.snapshot.seq == 9)
     assert view.snapshot is not None and len(view.snapshot.misread) == 3
+    await controller.close()
+
+
+@pytest.mark.parametrize("at", ["1e999", "NaN", "-1", "1e18", "9" * 4000, "true", '"now"'])
+async def test_a_moment_that_is_none_keeps_nothing_fresh_and_harms_nobody(at: str) -> None:
+    pipe = Scripted(hello=None, ping=None)
+    pipe.whole_on_hello = False
+    controller, _ = await started(pipe)
+    await seen(controller, lambda view: "hello" in pipe.calls)
+    pipe.say(f'{{"jsonrpc":"2.0","id":{pipe.last_id},"result":{{"at":{at}}}}}'.encode())
+    pipe.say(protocol.snapshot(1, 1000.0, WHOLE))
+    await seen(controller, state_is(LinkState.LIVE))
+    for _ in range(20):
+        pipe.say(f'{{"jsonrpc":"2.0","method":"tick","params":[{at}]}}'.encode())
+        await asyncio.sleep(0.02)
+        if not controller.view.link.fresh:
+            break
+    view = controller.view
+    assert not view.link.fresh and view.link.skew_s is None
+    assert view.snapshot is not None and view.snapshot.at == 1000.0
+    json.dumps(status_json(view), allow_nan=False)
+    await controller.close()
+
+
+async def test_a_link_that_fails_as_nobody_expected_is_told_of_and_made_anew() -> None:
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+    tries = 0
+
+    async def connect() -> Scripted:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise ZeroDivisionError("mine")
+        return Scripted()
+
+    controller = Controller("gpu-07", Options(), connect)
+    await controller.start()
+    view = await seen(controller, lambda view: bool(view.link.error))
+    assert view.link.code == "failed" and "ZeroDivisionError" in view.link.error
+    await seen(controller, state_is(LinkState.LIVE))
+    assert [context["message"] for context in told] == ["the link failed"]
     await controller.close()
 
 

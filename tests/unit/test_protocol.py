@@ -18,6 +18,11 @@ def test_a_request_arrives_as_it_was_sent() -> None:
     assert parse_request(line) == Request(7, "log", {"bytes": 10, "search": "é\n"})
 
 
+def test_no_error_is_a_success() -> None:
+    sent = {**OperatorError("no-root", "there is none").to_json(), "exit_code": 0}
+    assert OperatorError.from_json(sent).exit_code is ExitCode.FAILED
+
+
 def test_an_error_keeps_its_code_remedy_and_exit_code() -> None:
     sent = OperatorError("disk", "the disk is full", "make room", ExitCode.DISK)
     read = parse_from_agent(protocol.failure(3, sent))
