@@ -61,7 +61,7 @@ def _changes(before: Snapshot | None, now: Snapshot) -> Iterator[str]:
     for pid in sorted(were - pids):
         yield f"pid {pid}, not ours, is gone"
     # What was not known before the first look has not changed.
-    if before.engine.health != now.engine.health and "engine" not in before.pending:
+    if before.engine.health != now.engine.health and "engine health" not in before.pending:
         yield f"engine  {before.engine.health} → {now.engine.health}"
 
 

@@ -27,6 +27,9 @@ from widgets.tones import ACT, DIM, GOOD, LOOK, STRONG
 
 _STYLES = {"title": STRONG, "dim": DIM, "ok": GOOD, "warning": LOOK, "bad": ACT, "key": STRONG}
 
+MOST_COLUMNS = 140
+"""Wider, evidence at the right edge would stand too far from what it is the evidence of."""
+
 
 class TraceScreen(PageScreen):
     """`plan --json` of the container, as `trace` prints it, coloured."""
@@ -61,7 +64,7 @@ class TraceScreen(PageScreen):
         return [trace_line(line) for line in self._lines()]
 
     def _lines(self) -> list[TraceLine]:
-        return trace_lines(self.plan or {}, self.page_width)
+        return trace_lines(self.plan or {}, min(self.page_width, MOST_COLUMNS))
 
     def action_again(self) -> None:
         """Ask again."""

@@ -57,7 +57,7 @@ def test_a_stray_is_told_apart_from_one_whose_work_cannot_be_known() -> None:
 
 def test_a_first_look_is_no_change() -> None:
     raw = snapshot_json("running")
-    first = observe(Observed(), view_of({**raw, "engine": {"health": "unknown"}, "pending": ["engine"]}))
+    first = observe(Observed(), view_of({**raw, "engine": {"health": "unknown"}, "pending": ["engine health"]}))
     later = observe(first, view_of({**raw, "seq": raw["seq"] + 1, "at": raw["at"] + 1}))
     assert not any("engine" in line for line in later.lines)
     down = observe(later, view_of({**raw, "seq": raw["seq"] + 2, "at": raw["at"] + 2, "engine": {"health": "down"}}))
