@@ -184,7 +184,12 @@ def _rate(tokens_s: float | None) -> Text:
 def _count(number: int | None, zero_is_nothing: bool = False) -> Text:
     if number is None or zero_is_nothing:
         return Text(UNKNOWN if number is None else "0", DIM)
-    return Text(text.count(number), DIM if number == 0 else "")
+    return Text(_exact(number), DIM if number == 0 else "")
+
+
+def _exact(number: int | None) -> str:
+    """Exact where it fits. A figure of seven digits does not, and a cut one reads like another: 1,000,… is no thousand."""
+    return text.count(number) if number is None or number < 1_000_000 else text.about_tokens(number)
 
 
 def _answers(row: Dataset) -> Text:
@@ -195,7 +200,7 @@ def _answers(row: Dataset) -> Text:
 def _both(done: int | None, prompts: int | None) -> Text:
     if done is None and prompts is None:
         return Text(UNKNOWN, DIM)
-    return Text(f"{text.count(done)}/{text.count(prompts)}", DIM if not done else "")
+    return Text(f"{_exact(done)}/{_exact(prompts)}", DIM if not done else "")
 
 
 def _percent(tokens: int | None, budget: int | None) -> Text:

@@ -20,7 +20,7 @@ from console.pipe import AgentPipe
 from console.ship import Package
 from remote import stage0
 from tests.link.conftest import Connect
-from tests.support.needs import find, needs, needs_root
+from tests.support.needs import find, needs, needs_root, needs_shm
 from tests.support.sshd import Server, throwaway_user, tool
 
 HIDDEN = ("/dev/shm", "/tmp", "/var/tmp", "/run")
@@ -86,6 +86,7 @@ def test_the_folder_is_never_open_to_others(tmp_path: Path, monkeypatch: pytest.
 )
 async def test_a_home_that_is_not_there(bashrc: str, server: Server, connected: Connect) -> None:
     needs_root("useradd")
+    needs_shm()
     with throwaway_user("/bin/bash", {".bashrc": bashrc}) as user:
         async with connected(server.target(user.name)) as pipe:
             assert pipe.place is not None and pipe.place.startswith("/dev/shm/eagle3-console-")
@@ -94,6 +95,7 @@ async def test_a_home_that_is_not_there(bashrc: str, server: Server, connected: 
 
 async def test_a_home_that_cannot_be_written(server: Server, connected: Connect) -> None:
     needs_root("useradd")
+    needs_shm()
     with throwaway_user("/bin/bash") as user:
         tool("chown", "root:", str(user.home))
         async with connected(server.target(user.name)) as pipe:
@@ -103,6 +105,7 @@ async def test_a_home_that_cannot_be_written(server: Server, connected: Connect)
 
 async def test_a_folder_that_somebody_else_made_is_not_used(server: Server, connected: Connect) -> None:
     needs_root("useradd")
+    needs_shm()
     with throwaway_user("/bin/bash", {".bashrc": "unset HOME\n"}) as user:
         uid = user.home.stat().st_uid
         trap = Path(f"/dev/shm/eagle3-console-{uid}")

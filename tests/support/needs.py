@@ -33,3 +33,9 @@ def needs_root(what: str) -> None:
     """Skip the test unless it runs as root; `what` says what for."""
     if os.geteuid() != 0:
         pytest.skip(f"needs root: {what}")
+
+
+def needs_shm() -> None:
+    """Skip the test where there is no /dev/shm to write to, as in some containers: the product goes elsewhere there."""
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("needs a /dev/shm that can be written")

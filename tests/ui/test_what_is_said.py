@@ -95,3 +95,13 @@ def test_a_rate_fits_its_column_and_keeps_its_size(rate: float) -> None:
 def test_a_link_that_failed_for_good_says_what_its_key_does(columns_: int) -> None:
     desk, _ = desk_of(None, link=Link(LinkState.FAILED, "gpu-07", error="no", code="not-let-in"))
     assert "R tries again" in top_line(desk.view, columns_, Width.COMPACT).plain
+
+
+@pytest.mark.parametrize("width", list(Width))
+def test_a_count_is_never_cut_to_another_count(width: Width) -> None:
+    big = dataset(prompts=1_000_000, responses=1_234_567, answered=1_234_567, tokenized=999_999)
+    cols = columns(width, Budget(BUDGET))
+    (row,) = rows(seen(datasets=(big,)), cols)
+    for column in cols:
+        if column.id in ("prompts", "responses", "tokenized", "answers"):
+            assert row.cells[column.id].cell_len <= column.width, (column, row.cells[column.id])
