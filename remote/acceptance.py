@@ -74,10 +74,11 @@ class Acceptance:
         self._loads = _loads()
 
     def accept(self, body: bytes, prompt_ids: Sequence[int], max_new_tokens: int) -> Answer:
-        """The answer in a 200 body. Raises Retryable, which uses a try, naming what is wrong with it."""
+        """The answer in a 200 body. Raises Retryable, which uses a try, naming what is wrong with it; Permanent when it was
+        aborted for its length."""
         try:
             value = self._loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             said = clean(body[:80]) if body else "nothing"
             raise _reject("not-json", f"the engine answered 200 with {said} instead of JSON") from None
         if not isinstance(value, dict):
@@ -102,6 +103,8 @@ class Acceptance:
             raise _reject("no-finish-reason", f"the finish reason is {clean(json.dumps(reason), 60)}")
         kind, matched = reason.get("type"), reason.get("matched")
         if kind == "abort":
+            if _LENGTH_WORDS.search(str(reason.get("message"))):
+                raise Permanent("too-long", clean(reason.get("message"), 200))
             raise Retryable("aborted", f"somebody aborted it: {clean(reason.get('message'), 80)}", uses_try=False)
         if kind == "stop" and matched == "NaN happened":
             raise _reject("nan", "the engine sampled NaN")
@@ -133,7 +136,7 @@ def _error_body(body: bytes) -> tuple[str, str | None]:
     """(what an error body says, its `error.code`): SGLang has four shapes of it, and a proxy sends HTML."""
     try:
         value = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return (clean(body[:300].strip(), 200) if body.strip() else "an empty body"), None
     said: object = value
     code: object = None

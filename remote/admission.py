@@ -33,6 +33,11 @@ _HASTE = 0.7
 by a few answers on an empty engine."""
 
 
+def name_of(folder: str, key: str) -> str:
+    """What names a prompt across datasets."""
+    return f"{folder}\0{key}"
+
+
 @dataclass
 class Ticket:
     """One admitted answer: when it was sent (s), and the most tokens it may have."""
@@ -90,6 +95,10 @@ class Admission:
     def in_flight(self) -> int:
         """Answers in flight, all datasets together."""
         return sum(len(track.in_flight) for track in self.tracks.values())
+
+    def names(self) -> set[str]:
+        """What names the prompts in flight, across datasets."""
+        return {name_of(track.folder, key) for track in self.tracks.values() for key in track.in_flight}
 
     @property
     def speed_tokens_s(self) -> float | None:

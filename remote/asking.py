@@ -73,7 +73,7 @@ class Asking:
         except GivenUp as given:
             failure = Failure(job.folder, job.prompt, job.digest, given.kind, given.detail, given.certain)
             self.set_aside(self._blame.given_up(failure))
-            alike = self._blame.alike()
+            alike = self._blame.alike(others=self._admission.names() - {job.name})
             if alike is not None:
                 raise _all_alike(alike) from None
         except Suspected:

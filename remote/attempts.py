@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from remote.acceptance import Answer
+from remote.admission import name_of
 from remote.blame import MANY_TRIES, TRIES, Blame
 from remote.engine import EngineClient
 from remote.engine_errors import ContextLimit, EngineDown, EngineError, Permanent, Retryable, WorkerLost
@@ -140,7 +141,7 @@ class Attempts:
         Raises GivenUp, Suspected (when the engine died that often with it in flight), Refused, and OSError when the
         attempt cannot be noted.
         """
-        name = f"{folder}\0{key}"
+        name = name_of(folder, key)
         self._number += 1
         number, sends, used = self._number, 0, Used()
         while True:

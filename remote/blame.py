@@ -8,6 +8,7 @@ included, until the engine answers somebody again.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from remote.prompts import Prompt
@@ -38,6 +39,7 @@ class Blame:
         self._failing: set[str] = set()
         self._failing_since = float("inf")
         self._held: list[Failure] = []
+        self._witnesses: set[str] | None = None
 
     @property
     def engine_is_failing(self) -> bool:
@@ -73,10 +75,18 @@ class Blame:
             return self.release()
         return []
 
-    def alike(self) -> Failure | None:
-        """A failure that the first eight prompts of a run share: it has to stop."""
+    def alike(self, others: Collection[str]) -> Failure | None:
+        """A failure that the first eight prompts of a run share: it has to stop. `others` are the prompts that are being asked.
+
+        A prompt that no engine could answer fails before the first answer can come: eight such prove nothing before all
+        that were asked with them have failed too.
+        """
         if self._answered_ever or len(self._held) < ALIKE:
             return None
+        if self._held[0].certain:
+            self._witnesses = set(others) if self._witnesses is None else self._witnesses.intersection(others)
+            if self._witnesses:
+                return None
         return self._held[0]
 
     def give_back(self) -> list[Failure]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from remote.acceptance import Acceptance, Answer, error_of
-from remote.engine_errors import EngineDown
+from remote.engine_errors import EngineDown, Retryable
 from remote.errors import OperatorError
 from remote.text import clean
 
@@ -29,6 +29,8 @@ _CONNECT_S = 10.0
 _WRITE_S = 60.0
 _ABORT_S = 5.0
 _SMALL_POOL = 2
+LARGEST_BYTES = 64 << 20
+"""Of one answer: a hundred thousand ids and their text are two. What sends more is no engine, and would fill the memory."""
 
 
 def _dumps() -> Callable[[Any], bytes]:
@@ -118,18 +120,23 @@ class EngineClient:
         return self._acceptance.accept(answer, prompt_ids, max_new_tokens)
 
     async def abort(self, rid: str) -> bool:
-        """Ask the engine to end one request by its full rid; whether it took the request to do so.
+        """Ask the engine to end one request by its full rid; whether it is certain that it runs no longer.
 
-        The engine answers 200 to a rid it does not know. A router has no such route: then each of `workers` is asked.
+        The engine answers 200 to a rid it does not know. A router has no such route: then each of `workers` is asked, and
+        one that is silent may be the one that runs it. Where nobody listens, nothing runs; if nobody listens anywhere, it
+        may be the way there that is broken.
         """
         body = self._dumps({"rid": rid})
         taken = [await self._abort_at(base, body) for base in self.workers or (self._base,)]
-        return any(taken)
+        return True in taken and False not in taken
 
-    async def _abort_at(self, base: str, body: bytes) -> bool:
+    async def _abort_at(self, base: str, body: bytes) -> bool | None:
+        """Whether the engine there took it; None when nobody listens."""
         try:
             status, _ = await self._post(self._aborts, "/abort_request", body, _ABORT_S, base)
-        except EngineDown:
+        except EngineDown as error:
+            return False if error.in_flight else None
+        except Retryable:
             return False
         return status == 200
 
@@ -148,7 +155,7 @@ class EngineClient:
             )
             response = await transport.handle_async_request(request)
             try:
-                return response.status_code, await response.aread()
+                return response.status_code, await _body(response)
             finally:
                 await response.aclose()
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -160,3 +167,15 @@ class EngineClient:
             raise OperatorError(
                 "usage", f"--engine-url {clean(self._base)}: {clean(error)}", "write http://127.0.0.1:30000"
             ) from None
+
+
+async def _body(response: httpx.Response) -> bytes:
+    """The bytes as they came: nobody asked for an encoding, and one that is wrong must not end more than this answer."""
+    parts: list[bytes] = []
+    left = LARGEST_BYTES
+    async for part in response.aiter_raw():
+        parts.append(part)
+        left -= len(part)
+        if left < 0:
+            raise Retryable("too-large", f"the engine answers with more than {LARGEST_BYTES >> 20} MiB", uses_try=True)
+    return b"".join(parts)

@@ -132,17 +132,18 @@ def _abort_all(url: str, api_key: str | None, rids: Sequence[str], deadline: flo
 
 
 def _abort(bases: Sequence[str], api_key: str | None, rid: str) -> bool:
-    """Whether one of these addresses took the abort. Raises HttpError when none of them answers."""
-    silent: HttpError | None = None
+    """Whether it is certain that none of these addresses runs it any longer: they took the abort, or nobody listens there.
+    One that is silent may be the one that does. Raises HttpError when none answers."""
+    errors: list[HttpError] = []
     statuses: list[int] = []
     for base in bases:
         try:
             statuses.append(Http(base, api_key, _ABORT_S).post("/abort_request", {"rid": rid}).status)
         except HttpError as error:
-            silent = error
-    if silent is not None and not statuses:
-        raise silent
-    return 200 in statuses
+            errors.append(error)
+    if errors and not statuses:
+        raise errors[-1]
+    return 200 in statuses and all(error.refused for error in errors)
 
 
 def worker_urls(url: str, api_key: str | None, limit_s: float = _ABORT_S) -> list[str]:

@@ -19,9 +19,9 @@ class Limits:
 
     def learn(self, context: int | None, pool_tokens: int | None = None) -> None:
         """Somebody told another limit."""
-        if context:
+        if context and context > 0:
             self.context = min(context, self.context or context)
-        if pool_tokens:
+        if pool_tokens and pool_tokens > 0:
             self.pool_tokens = pool_tokens
 
     def of(self, prompt_tokens: int) -> int:

@@ -171,8 +171,9 @@ class Places:
         if self._parts.stop.asked and not self._parts.stop.now and self.error is None:
             self._log.say(f"stopping: {len(self._jobs)} in flight may finish within {self._parts.stop.drain_s:.0f} s")
             self._parts.attempts.stopping = True
-            self._cancel_idle()
             while self._jobs and not self._parts.stop.now and self.error is None:
+                # Again and again: one whose attempt fails meanwhile is not asked anew, and would wait for nothing.
+                self._cancel_idle()
                 left_s = self._parts.stop.drain_until - loop.time()
                 if left_s <= 0:
                     break

@@ -21,6 +21,8 @@ HEALTH_LIMIT_S = 25.0
 HEALTH_EVERY_S = 15.0
 """Health calls pile up in a busy engine: poll no more often than this."""
 QUICK_LIMIT_S = 4.0
+_LARGEST_FIGURE = 1e18
+"""Python reads NaN and Infinity as JSON, and a metric may say 1e999: beyond this a figure says nothing."""
 
 _METRIC = re.compile(r"^sglang[:_](\w+)(?:\{[^}]*\})? ([0-9eE.+-]+)$", re.M)
 
@@ -85,7 +87,9 @@ def _count(value: object) -> int | None:
 
 
 def _figure(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _LARGEST_FIGURE:
+        return None
+    return float(value)
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -199,7 +203,7 @@ def _from_metrics(text: str, facts: EngineFacts) -> EngineFacts:
     series: dict[str, list[float | None]] = {}
     for name, raw in _METRIC.findall(text):
         try:
-            series.setdefault(name, []).append(float(raw))
+            series.setdefault(name, []).append(_figure(float(raw)))
         except ValueError:
             continue
 

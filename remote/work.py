@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 
+from remote.admission import name_of
 from remote.plan import DatasetPlan
 from remote.prompts import Prompt
 from remote.recent import Recent
@@ -47,4 +48,4 @@ class Job:
     @property
     def name(self) -> str:
         """What names this prompt across datasets."""
-        return f"{self.folder}\0{self.prompt.key}"
+        return name_of(self.folder, self.prompt.key)

@@ -260,6 +260,28 @@ def test_a_prompt_too_long_for_the_context_is_set_aside_without_being_sent(tmp_p
     assert stone["sample_id"] == "long" and stone["reason"] == "too-long"
 
 
+@pytest.mark.parametrize("concurrency", [16, 64])
+def test_eight_long_prompts_at_the_head_of_a_file_stop_no_run(concurrency: int, tmp_path: Path) -> None:
+    long = [ids_prompt(f"long-{n}", *([20] * (600 + n))) for n in range(9)]
+    root = make_root(tmp_path, {B4: [*long, *(ids_prompt(n, 20, 100 + n) for n in range(20))]})
+    with stand_in(context_length=512, **SLOW) as engine:
+        ran = run_here(make_options(root, engine.url, accept=("model",), concurrency=concurrency))
+    assert ran.code == ExitCode.DONE, ran.log
+    assert answered_once(root, B4) == {str(n) for n in range(20)}
+    stones = state_lines(root, "failed.jsonl")
+    assert sorted(stone["sample_id"] for stone in stones) == [f"long-{n}" for n in range(9)]
+    assert {stone["reason"] for stone in stones} == {"too-long"}
+
+
+def test_a_whole_file_outside_the_vocabulary_stops_the_run_and_sets_nobody_aside(tmp_path: Path) -> None:
+    root = make_root(tmp_path, {B4: [ids_prompt(n, 20, 9_999_999) for n in range(200)]})
+    with stand_in() as engine:
+        ran = run_here(make_options(root, engine.url))
+        assert engine.seen()["requests"] == 0
+    assert ran.code == ExitCode.REFUSED and "outside-vocabulary" in ran.log
+    assert not state_lines(root, "failed.jsonl")
+
+
 def test_a_400_about_length_is_final_for_its_prompt(tmp_path: Path) -> None:
     root = make_root(tmp_path, {B4: [*(ids_prompt(n, 20, 100 + n) for n in range(5)), ids_prompt("long", 20, 777)]})
     body = '{"error":{"message":"The input (5000 tokens) is longer than the model\'s context length (4096 tokens)."}}'

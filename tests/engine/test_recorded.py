@@ -110,6 +110,25 @@ def test_recorded_errors(entry: dict[str, Any]) -> None:
     assert error.detail
 
 
+def test_an_abort_for_its_length_is_final() -> None:
+    told = "Input length (4092 tokens) exceeds the maximum allowed length (4090 tokens). Use a shorter input."
+    finish = {"type": "abort", "status_code": 400, "message": told}
+    body = json.dumps({"output_ids": [], "meta_info": {"finish_reason": finish, "completion_tokens": 0}}).encode()
+    with pytest.raises(Permanent) as caught:
+        ACCEPTANCE.accept(body, [1, 2, 3], 20)
+    assert caught.value.kind == "too-long" and "4090" in caught.value.detail
+
+
+@pytest.mark.parametrize("loads", [json.loads, ACCEPTANCE._loads], ids=["standard library", "as installed"])
+def test_what_nests_too_deeply_is_no_answer(loads: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = b"[" * 200_000
+    monkeypatch.setattr(ACCEPTANCE, "_loads", loads)
+    with pytest.raises(Retryable) as caught:
+        ACCEPTANCE.accept(deep, [1], 20)
+    assert caught.value.kind == "not-json"
+    assert isinstance(error_of(500, deep), Retryable)
+
+
 class Replay(ThreadingHTTPServer):
     """A server that answers GETs with what one version was recorded to answer."""
 
@@ -202,3 +221,22 @@ def test_recorded_metrics(version: str, running: int, queued: int) -> None:
     assert facts.tokens_s is not None and facts.tokens_s > 1_000
     assert facts.token_usage is not None and 0 < facts.token_usage < 1
     assert facts.generated_tokens is not None and facts.generated_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/get_load", b'[{"num_reqs": NaN, "num_waiting_reqs": 1e999, "num_tokens": Infinity}]'),
+        ("/v1/loads", b'{"loads":[{"num_running_reqs":NaN,"token_usage":Infinity,"gen_throughput":-Infinity}]}'),
+        ("/metrics", b"sglang:num_running_reqs 3\nsglang:token_usage 1e999\nsglang:gen_throughput 1e999\n"),
+    ],
+)
+def test_a_figure_that_is_none_is_unknown(path: str, body: bytes) -> None:
+    server = Replay({path: (200, body)})
+    try:
+        facts = probe_load(server.url)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (facts.queued, facts.token_usage, facts.tokens_s, facts.used_tokens) == (None, None, None, None)
+    assert facts.running == (3 if path == "/metrics" else None)

@@ -122,6 +122,21 @@ def test_a_stop_while_the_engine_is_away_does_not_wait_for_it(tmp_path: Path, en
     answered_once(root, B4)
 
 
+def test_a_drain_ends_when_the_engine_dies_in_it(tmp_path: Path, engine: StandIn) -> None:
+    root = make_root(tmp_path, {B4: 500})
+    generator = started(root, engine, tmp_path / "log", drain_s=600.0)
+    try:
+        engine.fault("hang", count=-1)
+        wait_until("only requests that hang", lambda: len(engine.seen()["running"]) == 8)
+        generator.signal(signal.SIGTERM)
+        wait_until("the drain", lambda: "may finish within" in generator.said())
+        engine.kill()
+        assert generator.wait() == ExitCode.STOPPED, generator.said()
+    finally:
+        generator.close()
+    answered_once(root, B4)
+
+
 def test_after_a_sigkill_nothing_is_lost_or_doubled_and_orphans_are_aborted(tmp_path: Path, engine: StandIn) -> None:
     root = make_root(tmp_path, {B4: 60})
     generator = started(root, engine, tmp_path / "log")
