@@ -89,7 +89,8 @@ def _is_old(path: Path, uid: int, before: float) -> bool:
 
 def _is_running(name: str) -> bool:
     """Whether a command line names this release; also true where none can be read."""
-    return not procfs.readable() or any(name in word for pid in procfs.pids() for word in procfs.read_argv(pid))
+    stem = f"eagle3-remote-{name}"
+    return not procfs.readable() or any(stem in word for pid in procfs.pids() for word in procfs.read_argv(pid))
 
 
 def _remove(path: Path) -> list[str]:

@@ -28,11 +28,11 @@ async def main(settings: Settings, *, lines: int, follow: bool) -> ExitCode:
             raise OperatorError("no-log", "nothing has been logged here yet", "restart starts a run")
         _print(shown)
         if follow:
-            await _follow(controller, page["end"])
+            await follow_log(controller, page["end"])
     return ExitCode.DONE
 
 
-async def _follow(controller: Controller, end: int) -> None:
+async def follow_log(controller: Controller, end: int) -> None:
     """Print what comes after `end`, over lost links, until a signal. Raises the error that only a person can mend."""
     with _Gaps(controller) as gaps:
         while True:

@@ -72,7 +72,8 @@ class ConsoleScreen(Screen[None]):
 
     def refresh_view(self) -> None:
         """Paint the latest view, if the screen is there to be painted."""
-        if self.is_mounted and self.is_current:
+        # While the application leaves, what is on a screen goes before the screen does.
+        if self.is_mounted and self.is_current and self.query("#top") and self.query("#keys"):
             view = self.desk.view
             self.query_one("#top", Block).show([self.top(view)])
             self.query_one("#keys", KeyBar).show(self.hints(view))

@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -111,7 +112,7 @@ async def test_a_release_in_use_stays_until_its_helper_ends(shipped: Package, tm
 
 
 def test_what_was_started_without_a_lock_is_found_by_its_command_line(cache: Path) -> None:
-    path = put(cache, f"eagle3-remote-{'a' * 12}.pyz", OLD_S)
+    path = put(cache, f"eagle3-remote-{secrets.token_hex(6)}.pyz", OLD_S)
     words = [sys.executable, "-c", "import sys; print(); sys.stdout.flush(); sys.stdin.read()", str(path), "agent"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline()
@@ -149,7 +150,8 @@ async def test_a_place_that_became_read_only_is_started_from(shipped: Package, t
 
 
 async def test_a_new_release_clears_away_after_the_old_ones(tmp_path: Path, cache: Path) -> None:
-    old = [put(cache, f"eagle3-remote-{digit * 12}.pyz", OLD_S) for digit in "ab"]
+    # Names of this run alone: the command lines of the whole machine are looked at.
+    old = [put(cache, f"eagle3-remote-{secrets.token_hex(6)}.pyz", OLD_S) for _ in range(2)]
     pipe = await start(package(), tmp_path)
     hello = {
         "jsonrpc": "2.0",
