@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.message import Message
@@ -27,7 +27,8 @@ from console.screens.base import ConsoleScreen
 from console.screens.dialog import Dialog
 from console.screens.main import MainScreen
 from console.terminal import GONE_EXIT_CODE, last_line, last_resort, on_signals, terminal_gone
-from console.themes import DARK, DARK_PALETTE, LIGHT, LIGHT_PALETTE
+from console.themed_app import ThemedApp
+from console.themes import DARK_PALETTE, LIGHT_PALETTE
 from console.view import LinkState
 from remote.errors import OperatorError
 from remote.options import Options
@@ -38,7 +39,7 @@ CLOSE_DEADLINE_S = 1.0
 OpenDesk = Callable[[], Awaitable[Desk]]
 
 
-class ConsoleApp(App[int]):
+class ConsoleApp(ThemedApp):
     """Paints first, then asks `open_desk` for the controller and the actions.
 
     `open_desk` imports what is slow (the SSH library) and raises OperatorError when there is no
@@ -82,12 +83,6 @@ class ConsoleApp(App[int]):
         self._unsubscribe: Callable[[], None] = lambda: None
         self._asked_key, self._caller = "", Caller()
         self._switching = asyncio.Lock()
-        self.register_theme(DARK)
-        self.register_theme(LIGHT)
-        # Without their watchers, which would read all the style sheets a second and a third time before the first paint.
-        self.set_reactive(ConsoleApp.ansi_theme_dark, DARK_PALETTE)
-        self.set_reactive(ConsoleApp.ansi_theme_light, LIGHT_PALETTE)
-        self.set_reactive(ConsoleApp.theme, DARK.name)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         full = [item for item in super().get_line_filters() if not isinstance(item, Monochrome)]
@@ -219,10 +214,6 @@ class ConsoleApp(App[int]):
         """Try to reconnect now."""
         self._asked_key = ""
         self.desk.controller.reconnect_now()
-
-    def action_next_theme(self) -> None:
-        """Dark or light."""
-        self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette is the key table: what works here, and what works everywhere."""
