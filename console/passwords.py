@@ -18,6 +18,9 @@ from remote.text import clean
 TRIES = 3
 _PASSWORD = re.compile(r"\s*(?:\(?[^()\s]+@[^()\s]+\)?\s*|\S+'s\s+)?password\s*:?\s*", re.I)
 
+_LONGEST_PROMPT = 200
+"""A longer question is not a password's, and the pattern would take its time over it."""
+
 
 class Outcome(StrEnum):
     """How it stands with passwords at a server."""
@@ -63,7 +66,7 @@ class Passwords:
         """What a person answers to the server's questions, each with whether it may be seen; None: they decline."""
         found: list[str] = []
         for prompt, seen in prompts:
-            if not seen and _PASSWORD.fullmatch(prompt):
+            if not seen and len(prompt) <= _LONGEST_PROMPT and _PASSWORD.fullmatch(prompt):
                 answer = await self.password()
             else:
                 answer = await self._given("answer", f"“{clean(prompt, 100).strip()}”, asked by {self._who}")

@@ -20,7 +20,9 @@ from console import link, transcript
 from console.connecting import Connector, Remembered
 from console.link_errors import HostKeyChanged, HostKeyUnknown, LinkError, NotLetIn
 from console.login_keys import Ask
+from console.passwords import Passwords
 from console.ship import Package
+from console.sshconfig import Hop
 from console.target import Target
 from tests.link.conftest import Connect
 from tests.support.cli import console, environment
@@ -224,6 +226,24 @@ async def test_a_server_cannot_ask_for_a_secret_that_is_remembered(tmp_path: Pat
     async with asking(tmp_path, [("passphrase for /k:", False), ("Password:", True)]) as (target, kind):
         await refusal(target, shipped, remembered.attempt())
     assert kind.heard == [] and [kind for kind, _ in person.asked] == ["passphrase", "answer"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "kind"),
+    [
+        ("Password:", "password"),
+        ("(root@gpu.example) Password: ", "password"),
+        ("root@gpu.example's password:", "password"),
+        ("Password for key /k:", "answer"),
+        ("passphrase:", "answer"),
+        ("a" * 200_000 + "@" * 200_000, "answer"),
+    ],
+)
+async def test_what_counts_as_a_password_is_judged_at_once(prompt: str, kind: str) -> None:
+    person = Person(["x"])
+    async with asyncio.timeout(5):
+        await Passwords(Hop("h", "h", user="root"), person.ask).answers([(prompt, False)])
+    assert [asked for asked, _ in person.asked] == [kind] and len(person.asked[0][1]) < 200
 
 
 async def test_an_answer_that_is_good_once_is_not_remembered() -> None:
