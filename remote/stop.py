@@ -7,6 +7,7 @@ that was merely sent is not success.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from dataclasses import replace
@@ -151,6 +152,8 @@ def _by_supervisor(
         try:
             send(supervisor, signal.SIGTERM)
         except PermissionError:
+            with contextlib.suppress(OSError):
+                layout.stop_json.unlink()  # what is refused must not be carried out later
             raise not_permitted(supervisor) from None
         if (done := _await_end(layout, run, supervisor, began, longest_s(mode, drain_s, patience_s))) is not None:
             return done

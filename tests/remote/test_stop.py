@@ -91,6 +91,14 @@ def test_it_completes_though_the_operator_is_gone(layout: Layout) -> None:
     assert ended is not None and (ended["code"], ended["reason"], ended["by"]) == (3, "stopped", BY)
 
 
+def test_it_is_carried_out_though_whoever_asked_died_before_the_signal(layout: Layout) -> None:
+    launched = launch_fake(layout)
+    write_stop(layout, "another-run", "now", 0.0, BY)
+    write_stop(layout, launched.run_id, "now", 0.0, "ann@desk")
+    until(lambda: not alive(launched.identity))
+    until(lambda: (ended := read_exit(layout, launched.run_id)) is not None and ended["by"] == "ann@desk")
+
+
 def test_another_generator_than_the_one_that_was_seen_is_left_alone(layout: Layout) -> None:
     seen = launch_fake(layout, by="ann@laptop")
     stop_run(layout, "force", 0, seen.identity, "bob@desk")
