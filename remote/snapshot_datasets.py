@@ -53,7 +53,7 @@ def _row(parts: Parts, folder: str, order: int, scan: DatasetScan | None, plan: 
         "no_eos": scan.no_eos,
         "trailing_assistant": scan.trailing_assistant,
         "finish_reasons": {clean(name, 40): count for name, count in scan.finish_reasons.items()},
-        "schema": _schema(scan),
+        "schema": {**scan.classes.to_json(), "problems": [problem.to_json() for problem in scan.problems]},
         "in_work": in_work,
         "growing": growing,
         "in_flight": whole(said.get("in_flight")),
@@ -98,19 +98,6 @@ def _drains(said: Mapping[str, Any]) -> bool:
         return False
     budget, expected, left = number(said.get("budget")), number(said.get("expected_tokens")), number(said.get("left"))
     return left == 0 or (bool(budget) and expected is not None and budget is not None and expected >= budget)
-
-
-def _schema(scan: DatasetScan) -> dict[str, Any]:
-    counts = scan.classes
-    return {
-        "valid": counts.valid,
-        "repairable": counts.repairable,
-        "unusable": counts.unusable,
-        "duplicates": counts.duplicates,
-        "orphans": counts.orphans,
-        "torn": counts.torn,
-        "problems": [problem.to_json() for problem in scan.problems],
-    }
 
 
 def _changed_at(scan: DatasetScan) -> tuple[float | None, float | None]:

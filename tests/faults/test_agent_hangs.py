@@ -15,17 +15,7 @@ from remote.options import Budget, Options
 from remote.outbox import Outbox
 from remote.watch import Watch
 from tests.support.agent import agent, append_line
-from tests.support.tree import SMALL_BUDGET, make_tree, response
-
-
-@pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    root = tmp_path / "prepared"
-    root.mkdir()
-    return make_tree(root, "mid")
+from tests.support.tree import SMALL_BUDGET, response
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,18 +20,7 @@ from remote.members import find_members
 from remote.status import generator_status
 from tests.remote.test_agent_acts import BY, launch, options_for
 from tests.support.agent import AgentProcess, agent
-from tests.support.runs import end_all, until
-from tests.support.tree import make_tree
-
-
-@pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    root = tmp_path / "prepared"
-    root.mkdir()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    yield make_tree(root, "mid")
-    end_all(Layout(root))
+from tests.support.runs import until
 
 
 def kill_agent(it: AgentProcess) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from remote import audit
 from remote.identity import alive, identify
@@ -18,20 +15,8 @@ from remote.members import find_members
 from remote.status import generator_status
 from tests.remote.test_agent_acts import BY, options_for
 from tests.support.agent import AgentProcess, agent
-from tests.support.runs import end_all
-from tests.support.tree import make_tree
 
 LIMIT_S = 60.0
-
-
-@pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    root = tmp_path / "prepared"
-    root.mkdir()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    yield make_tree(root, "mid")
-    end_all(Layout(root))
 
 
 def go_away(it: AgentProcess) -> None:

@@ -24,15 +24,6 @@ from tests.support.needs import needs_root
 from tests.support.runs import BY, end_all, generator_of, kill_and_wait, launch_fake, supervisor_of, until
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Iterator[Layout]:
-    root = tmp_path / "prepared"
-    root.mkdir()
-    made = Layout(root)
-    yield made
-    end_all(made)
-
-
 def victim_of(layout: Layout, who: str) -> Identity:
     return supervisor_of(layout) if who == "supervisor" else generator_of(layout)
 

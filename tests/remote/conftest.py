@@ -1,21 +1,5 @@
-"""A root to launch under, with everything of it ended afterwards."""
+"""A root to launch under, empty or with data, with everything of it ended afterwards."""
 
-from __future__ import annotations
+from tests.support.roots import layout, tree
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from remote.layout import Layout
-from tests.support.runs import end_all
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Iterator[Layout]:
-    """An empty root."""
-    root = tmp_path / "prepared"
-    root.mkdir()
-    made = Layout(root)
-    yield made
-    end_all(made)
+__all__ = ["layout", "tree"]

@@ -42,13 +42,6 @@ def shared_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tree(root, "mid")
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    root = tmp_path / "prepared"
-    root.mkdir()
-    return make_tree(root, "mid")
-
-
 @pytest.fixture(autouse=True)
 def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scanner's memory of these trees goes to a folder that ends with the test."""
@@ -256,7 +249,7 @@ def test_hostile_names_reach_nobody_raw(tree: Path) -> None:
 
 def test_it_keeps_its_memory_for_the_next_agent(tree: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    cache.mkdir()
+    cache.mkdir(exist_ok=True)
     for _ in range(2):
         with agent(options_for(tree), {"XDG_CACHE_HOME": str(cache)}) as it:
             assert it.snapshot["datasets"]["B2_opencodeinstruct"]["responses"] == 29

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,12 @@ from remote.identity import Identity, alive, identify
 from remote.layout import RESPONSES, Layout
 from remote.options import Budget, Options
 from tests.support.agent import AgentProcess, agent
-from tests.support.runs import end_all, fake_python
-from tests.support.tree import SMALL_BUDGET, make_tree
+from tests.support.runs import fake_python
+from tests.support.tree import SMALL_BUDGET
 
 BY = "ann@laptop"
 ACCEPTED = ("python", "imports", "tokenizer", "model", "engine", "disk")
 """The stand-in generator is no Python with libraries, and there is no engine."""
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Iterator[Path]:
-    root = tmp_path / "prepared"
-    root.mkdir()
-    yield make_tree(root, "mid")
-    end_all(Layout(root))
 
 
 @pytest.fixture(autouse=True)

@@ -24,16 +24,6 @@ from tests.support.tree import SMALL_BUDGET, make_tree, response
 LIMIT_S = 30.0
 
 
-@pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    root = tmp_path / "prepared"
-    root.mkdir()
-    return make_tree(root, "mid")
-
-
 def options_for(root: Path) -> Options:
     return Options(root=str(root), token_budget=Budget(SMALL_BUDGET), engine_url="http://127.0.0.1:9")
 
