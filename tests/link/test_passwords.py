@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 import pytest
@@ -181,11 +182,11 @@ class Asking(asyncssh.SSHServer):
     def kbdint_auth_supported(self) -> bool:
         return True
 
-    def get_kbdint_challenge(self, username: str, lang: str, submethods: str) -> object:
+    def get_kbdint_challenge(self, username: str, lang: str, submethods: str) -> Any:
         return "", "", "", self.rounds[0]
 
-    def validate_kbdint_response(self, username: str, responses: object) -> object:
-        self.heard.append(list(responses))  # type: ignore[call-overload]
+    def validate_kbdint_response(self, username: str, responses: Any) -> Any:
+        self.heard.append(list(responses))
         more = self.rounds[len(self.heard) : len(self.heard) + 1]
         return ("", "", "", more[0]) if more else False
 
@@ -209,7 +210,11 @@ async def asking(folder: Path, *rounds: list[tuple[str, bool]]) -> AsyncIterator
 
 async def test_a_server_may_ask_its_own_questions(tmp_path: Path, shipped: Package) -> None:
     person = Person(["secret", "123456", "yes"])
-    rounds = ([("Password: ", False)], [], [("Verification code: ", False), ("Sure?\x1b[2J ", True)])
+    rounds: tuple[list[tuple[str, bool]], ...] = (
+        [("Password: ", False)],
+        [],
+        [("Verification code: ", False), ("Sure?\x1b[2J ", True)],
+    )
     async with asking(tmp_path, *rounds) as (target, kind):
         error = await refusal(target, shipped, person.ask)
     assert kind.heard[:3] == [["secret"], [], ["123456", "yes"]]
