@@ -80,6 +80,9 @@ class DemoInfo:
             "model_path": self.model_path,
             "python": self.python,
             "token_budget": str(self.token_budget),
+            # A hundredth of a real budget is thirty answers: with the usual 64 in flight all would be on their way before
+            # the first one tells how long they are (docs/generating.md).
+            "concurrency": "16",
         }
 
 
