@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Any
@@ -17,10 +18,14 @@ def main(settings: Settings, **flags: Any) -> int:
     if not _in_browser():
         _need_terminal()
     settings = aim(settings)
+    # An import makes nothing that could be let go, and looking for it takes a tenth of the time to the first paint.
+    gc.disable()
     from console.app import ConsoleApp, run_app
     from console.desk import Desk
 
     async def open_desk() -> Desk:
+        gc.freeze()
+        gc.enable()
         # What is slow to import waits until something is painted.
         from console.actions import Actions
         from console.book import TargetBook

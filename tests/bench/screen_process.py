@@ -19,11 +19,8 @@ def bare() -> int:
 
 
 def console(mode: str) -> int:
-    """`open` is what the command opens, before any link; `idle` shows a recording; `busy` updates it twice a second."""
+    """`idle` shows a recording; `busy` updates it twice a second."""
     from console.app import ConsoleApp, run_app
-
-    if mode == "open":
-        return run_app(ConsoleApp("gpu-07"))
     from tests.support.recorded import desk_of, snapshot_json, view_of
 
     desk, controller = desk_of("running")
