@@ -87,8 +87,11 @@ def amount_words(totals: Mapping[str, Any]) -> str:
         f"about {text.about_tokens(number(totals, 'expected_tokens'))} new tokens",
         f"{text.about(number(totals, 'expected_responses'))} answers",
     ]
-    if number(totals, "expected_s") is not None:
-        parts.append(text.duration(number(totals, "expected_s")))
+    expected_s = number(totals, "expected_s")
+    if expected_s:
+        # A speed that was measured with one request in flight makes hours of minutes: it is told with them.
+        tokens_s = (number(totals, "expected_tokens") or 0) / expected_s
+        parts.append(f"{text.duration(expected_s)} at {text.about(tokens_s)} tok/s")
     else:
         parts.append("time unknown until a speed is measured")
     if number(totals, "expected_gpu_h") is not None:
