@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.text import Text
 
 from console import text
 from console.view import LinkState, View
 from remote.text import clean
 from widgets.tones import ACT, DIM, LOOK, NOTE, STRONG
+
+_FINGERPRINT = re.compile(r"((?:[\w.@-]+ )?SHA256:[\w+/=]+)[,;]? ?")
 
 
 def waiting_lines(view: View) -> list[Text]:
@@ -18,7 +22,7 @@ def waiting_lines(view: View) -> list[Text]:
     if link.stage:
         lines.append(Text(clean(link.stage, 200), DIM))
     if link.error:
-        lines.append(Text(clean(link.error, 800), STRONG))
+        lines += _sentence(clean(link.error, 800))
     if link.remedy:
         lines += [Text(""), Text.assemble(("→ ", DIM), clean(link.remedy, 800))]
     if link.next_try_at is not None:
@@ -28,6 +32,14 @@ def waiting_lines(view: View) -> list[Text]:
         lines += [Text(""), Text("R tries again, c other targets, q leaves", STRONG)]
     lines += [Text(""), Text("Whatever runs on the container runs on; it does not need this console.", DIM)]
     return lines
+
+
+def _sentence(error: str) -> list[Text]:
+    """The sentence; keys that are to be compared by eye stand one below the other."""
+    pieces = _FINGERPRINT.split(error)
+    return [
+        Text(f"    {piece}" if at % 2 else piece.strip(), STRONG) for at, piece in enumerate(pieces) if piece.strip()
+    ]
 
 
 def _headline(state: LinkState, target: str) -> Text:
