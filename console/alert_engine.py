@@ -41,15 +41,19 @@ def engine(case: Case) -> Iterator[Finding]:
     """It is down, loading or unhealthy, for long enough to be more than a busy moment."""
     snapshot = case.snapshot
     engine = snapshot.engine
-    if engine.health in ("healthy", "unknown"):
-        return
+    health, detail = engine.health, f": {engine.detail}" if engine.detail else ""
+    if health in ("healthy", "unknown"):
+        said = snapshot.generator.engine_state if snapshot.generator.running else None
+        if said not in ("down", "loading", "unhealthy", "failing"):
+            return
+        # A router says that it is healthy with every worker dead: the run knows better, it asks them for answers.
+        health, detail = said, ", as the run finds it, whatever its /health says"
     needed = snapshot.generator.running or bool(snapshot.writers)
-    detail = f": {engine.detail}" if engine.detail else ""
     yield Finding(
         "engine-unhealthy",
         "engine-unhealthy",
-        Level.CRITICAL if needed and engine.health != "loading" else Level.WARNING,
-        f"the engine at {engine.url or 'its address'} is {engine.health}{detail}",
+        Level.CRITICAL if needed and health != "loading" else Level.WARNING,
+        f"the engine at {engine.url or 'its address'} is {health}{detail}",
         "the generator waits for it; look at the engine" if needed else "start it before restarting",
         "e",
         lasts_s=case.limits.engine_unhealthy_s,

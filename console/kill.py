@@ -16,6 +16,7 @@ from console.restart_steps import STOP_MARGIN_S, STRAY_DEADLINE_S
 from console.short_command import short_command
 from console.stages import StageBoard
 from console.text import age, count, tokens
+from console.unrecorded import unrecorded
 from console.view import ControllerLike, Level, View
 from console.who import operator_text
 from remote.errors import OperatorError
@@ -151,15 +152,16 @@ async def _carry_out(
         board.give_up(first, str(error))
         return Outcome(False, f"{what} was not stopped: {error.message}", _after_failure(error))
     board.set(first, StageState.DONE)
+    remarks = [*unrecorded(stopped)]
     left = [clean(item, 120) for item in stopped.get("left") or []]
     respawned = stopped.get("respawned")
     if left or respawned:
         detail = f"left: {', '.join(left)}" if left else f"started again as pid {clean(respawned, 80)}"
         board.give_up("verify", detail)
         remedy = "press K again and choose force" if left else "stop its parent, then press K again"
-        return Outcome(False, f"{what} is not gone: {detail}", (Remark(Level.CRITICAL, remedy),), press="K")
+        remarks.append(Remark(Level.CRITICAL, remedy))
+        return Outcome(False, f"{what} is not gone: {detail}", tuple(remarks), press="K")
     board.set("verify", StageState.DONE)
-    remarks = []
     if stopped.get("lost_tokens") is not None:
         remarks.append(Remark(Level.NOTE, f"{tokens(stopped['lost_tokens'])} tokens in flight were lost"))
     took = stopped.get("took_s")

@@ -157,12 +157,17 @@ def totals(snapshot: Snapshot, rates: Mapping[str, Rate], eta_s: Mapping[str, fl
     return Totals(
         tokens=_sum([row.tokens for row in rows]),
         budget=_sum([row.budget for row in rows]),
+        budgeted_tokens=_sum([_within(row.tokens, row.budget) for row in rows]),
         responses=_sum([row.responses for row in rows]),
         prompts=_sum([row.prompts for row in rows]),
         rate_tokens_s=sum(rate.tokens_s for rate in rates.values()) if rates else None,
         eta_s=max(eta_s.values(), default=None),
         needless_tokens=_sum(needless) if needless else None,
     )
+
+
+def _within(tokens: int | None, budget: int | None) -> int | None:
+    return None if tokens is None or budget is None else min(tokens, budget)
 
 
 def _sum(values: list[int | None]) -> int | None:

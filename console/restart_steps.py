@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from console.model import Writer
@@ -11,6 +12,7 @@ from console.restart_outcome import failure, looked_again
 from console.restart_plan import RestartPlan
 from console.stages import StageBoard
 from console.text import plural
+from console.unrecorded import unrecorded
 from console.view import ControllerLike, Level, View
 from console.watching import wait_for
 from console.who import operator_text
@@ -33,15 +35,17 @@ async def carry_out(controller: ControllerLike, frozen: RestartPlan, board: Stag
     Raises nothing that an operator can meet: what failed is the outcome, and is audited as a success is.
     """
     done: list[str] = []
+    results: list[Mapping[str, Any]] = []
     launched: Mapping[str, Any] | None = None
     stage = "stop"
     try:
-        await _stop(controller, frozen, board, done)
+        await _stop(controller, frozen, board, done, results)
         stage = "ship"
         board.set("ship", StageState.DONE, f"{str(frozen.plan.get('release') or '')[:7]} is on the container")
         stage = "launch"
         board.set("launch", StageState.WORKING)
         launched = await _launch(controller, frozen, api_key)
+        results.append(launched)
         done.append(f"launched run {launched.get('run_id')}, pid {launched.get('pid')}")
         board.set("launch", StageState.DONE, f"pid {launched.get('pid')}, run {launched.get('run_id')}: it says ready")
         stage = "verify"
@@ -50,18 +54,26 @@ async def carry_out(controller: ControllerLike, frozen: RestartPlan, board: Stag
         board.give_up(stage, str(error))
         outcome = failure(stage, error, done, launched)
         outcome = await looked_again(controller, outcome, stage, error, frozen.generator)
+        outcome = replace(outcome, remarks=(*outcome.remarks, *unrecorded(*results)))
         await _audit(controller, frozen, outcome)
         return outcome
     outcome = Outcome(
         True,
         f"running: pid {launched.get('pid')}, run {launched.get('run_id')}, budget {frozen.options.token_budget}",
-        tuple(remarks),
+        (*remarks, *unrecorded(*results)),
     )
     await _audit(controller, frozen, outcome)
     return outcome
 
 
-async def _stop(controller: ControllerLike, frozen: RestartPlan, board: StageBoard, done: list[str]) -> None:
+async def _stop(
+    controller: ControllerLike,
+    frozen: RestartPlan,
+    board: StageBoard,
+    done: list[str],
+    results: list[Mapping[str, Any]],
+) -> None:
+    """Stop what was frozen; `done` gets a line, and `results` the agent's answer, for each."""
     if not frozen.stops_generator and not frozen.strays:
         board.set("stop", StageState.SKIPPED)
         return
@@ -79,10 +91,12 @@ async def _stop(controller: ControllerLike, frozen: RestartPlan, board: StageBoa
             },
             frozen.options.drain_s + STOP_MARGIN_S,
         )
+        results.append(stopped)
         _refuse_left(stopped, f"pid {frozen.generator.pid}")
         done.append(f"stopped pid {frozen.generator.pid}")
     for writer in frozen.strays:
         killed = await controller.call("kill_stray", {"identity": writer.identity, "by": by}, STRAY_DEADLINE_S)
+        results.append(killed)
         done += _killed(killed, writer)
     if frozen.strays:
         await _await_free_engine(controller, board, done)

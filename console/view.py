@@ -104,6 +104,8 @@ class Totals:
 
     tokens: int | None = None
     budget: int | None = None
+    budgeted_tokens: int | None = None
+    """Of each dataset no more than its budget: what one is past it fills no other."""
     responses: int | None = None
     prompts: int | None = None
     rate_tokens_s: float | None = None

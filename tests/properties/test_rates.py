@@ -113,6 +113,14 @@ def test_an_unknown_part_makes_a_sum_unknown() -> None:
     assert totals(snapshot(datasets=rows), {}, {}).budget == 2 * BUDGET
 
 
+@given(st.lists(st.integers(0, 3 * BUDGET), min_size=2, max_size=8))
+def test_what_one_is_past_its_budget_fills_no_other(tokens: list[int]) -> None:
+    rows = tuple(replace(dataset(tokens=count, budget=BUDGET), folder=f"B{at}_x") for at, count in enumerate(tokens))
+    found = totals(snapshot(datasets=rows), {}, {})
+    assert found.tokens == sum(tokens) and found.budgeted_tokens is not None and found.budget is not None
+    assert (found.budgeted_tokens == found.budget) == all(count >= BUDGET for count in tokens)
+
+
 def test_a_dataset_that_is_tokenized_has_no_rate_rather_than_one_of_0() -> None:
     done = dataset(state="tokenizing", rate_tokens_s=0.0)
     assert rates(RateHistory(), snapshot(datasets=(done,))) == {}

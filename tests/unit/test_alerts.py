@@ -160,6 +160,13 @@ def test_new_unusable_records_are_told_and_old_ones_are_known() -> None:
     assert alerts[0].code == "unusable" and "2 new" in alerts[0].sentence
 
 
+def test_a_router_that_calls_itself_healthy_hides_no_dead_worker() -> None:
+    made = view(engine=Engine(url="http://x", health="healthy"), generator=generator(engine_state="down"))
+    history, _ = judge(made, AlertHistory(), LIMITS, 0)
+    _, alerts = judge(made, history, LIMITS, LIMITS.engine_unhealthy_s + 1)
+    assert [alert.code for alert in alerts] == ["engine-unhealthy"] and "as the run finds it" in alerts[0].sentence
+
+
 def test_a_plan_older_than_the_counts_raises_nothing() -> None:
     rows = (dataset(state="missing", schema=Schema(0, 0, 0, 0, 0, 0), inference=Decision("blocked", "faulty")),)
     assert judge(view(datasets=rows), AlertHistory(), LIMITS, 0)[1] == ()
