@@ -99,6 +99,17 @@ def test_launch_status_kill_and_nothing_is_left(place: Place) -> None:
     assert {"restart", "launch", "stop-now"} <= set(actions)
 
 
+def test_what_cannot_be_audited_is_done_and_said(place: Place) -> None:
+    place.layout.audit_jsonl.mkdir(parents=True)
+    started = place.run("restart", "--yes")
+    assert started.code == 0, started.err
+    assert "the audit does not say so" in started.out + started.err
+    assert place.generator()["verdict"] == "running"
+    killed = place.run("kill", "--now", "--yes")
+    assert killed.code == 0, killed.err
+    assert "the audit does not say so" in killed.out + killed.err
+
+
 def test_nobody_is_asked_in_a_pipe(place: Place) -> None:
     refused = place.run("restart")
     assert refused.code == (0 if "nothing to do" in refused.err else 2), refused.err
