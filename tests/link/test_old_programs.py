@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from console.ship import Package, package
+from console.ship import Package
 from remote import stage0
 from remote.old_programs import LEFT_OVER_S, UNUSED_S, remove_from
 from tests.link.test_compiled import kept, run_from, start
 from tests.link.test_storage import start_in
 from tests.support.needs import needs_root
+from tests.support.new_release import new_release
 from tests.support.sshd import wait_until_gone
 
 OWN = "0" * 12
@@ -152,7 +153,7 @@ async def test_a_place_that_became_read_only_is_started_from(shipped: Package, t
 async def test_a_new_release_clears_away_after_the_old_ones(tmp_path: Path, cache: Path) -> None:
     # Names of this run alone: the command lines of the whole machine are looked at.
     old = [put(cache, f"eagle3-remote-{secrets.token_hex(6)}.pyz", OLD_S) for _ in range(2)]
-    pipe = await start(package(), tmp_path)
+    pipe = await start(new_release(), tmp_path)
     hello = {
         "jsonrpc": "2.0",
         "id": 1,
