@@ -32,10 +32,10 @@ async def ask_on_terminal(kind: str, what: str) -> str | None:
     before = termios.tcgetattr(fd)
     hidden = [*before]
     hidden[3] &= ~termios.ECHO
-    print(f"{clean(kind, 60)} for {clean(what, 300)}: ", end="", file=sys.stderr, flush=True)
     try:
-        # What was typed before the question was there is not its answer.
+        # Before the question is there: what is typed at once must not be seen, what was typed before is not its answer.
         termios.tcsetattr(fd, termios.TCSAFLUSH, hidden)
+        print(f"{clean(kind, 60)} for {clean(what, 300)}: ", end="", file=sys.stderr, flush=True)
         loop.add_reader(fd, ready.set)
         await ready.wait()
         line = os.read(fd, _LONGEST_BYTES)

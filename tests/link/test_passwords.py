@@ -81,7 +81,10 @@ async def test_a_password_is_asked_for_after_the_keys_and_may_be_wrong_first(
     async with connected(rented.target(), ask=person.ask):
         pass
     assert person.asked == [("password", f"{rented.user}@127.0.0.1:{rented.port}")] * 2
-    for answers, words in ((["a1", "b2", "c3", "d4"], "did not take the password"), ([], "no password was given")):
+    for answers, words in (
+        (["not this", "nor this", "nor that", "one more"], "did not take the password"),
+        ([], "no password was given"),
+    ):
         person = Person(list(answers))
         error = await refusal(rented.target(), shipped, person.ask)
         assert isinstance(error, NotLetIn) and words in str(error) and "unknown there" in str(error)
