@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from remote.text import clean
 
@@ -24,7 +27,7 @@ def can_ask() -> bool:
 async def ask_on_terminal(kind: str, what: str) -> str | None:
     """One line typed on standard input, which is a terminal; None when it was left empty or ended.
 
-    The question goes to standard error. The echo comes back however this ends, cancelling included.
+    The question goes to standard error. The echo comes back however this ends: answered, cancelled, or by a signal.
     """
     fd = sys.stdin.fileno()
     loop = asyncio.get_running_loop()
@@ -32,15 +35,39 @@ async def ask_on_terminal(kind: str, what: str) -> str | None:
     before = termios.tcgetattr(fd)
     hidden = [*before]
     hidden[3] &= ~termios.ECHO
-    try:
-        # Before the question is there: what is typed at once must not be seen, what was typed before is not its answer.
-        termios.tcsetattr(fd, termios.TCSAFLUSH, hidden)
-        print(f"{clean(kind, 60)} for {clean(what, 300)}: ", end="", file=sys.stderr, flush=True)
-        loop.add_reader(fd, ready.set)
-        await ready.wait()
-        line = os.read(fd, _LONGEST_BYTES)
-    finally:
-        loop.remove_reader(fd)
+
+    def show_again() -> None:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
-        print(file=sys.stderr, flush=True)
+
+    with _before_an_end_by_signal(show_again):
+        try:
+            # Before the question is there: what is typed at once must not be seen, what was typed before is no answer.
+            termios.tcsetattr(fd, termios.TCSAFLUSH, hidden)
+            print(f"{clean(kind, 60)} for {clean(what, 300)}: ", end="", file=sys.stderr, flush=True)
+            loop.add_reader(fd, ready.set)
+            await ready.wait()
+            line = os.read(fd, _LONGEST_BYTES)
+        finally:
+            loop.remove_reader(fd)
+            show_again()
+            print(file=sys.stderr, flush=True)
     return line.rstrip(b"\r\n").decode("utf-8", "replace") or None
+
+
+@contextmanager
+def _before_an_end_by_signal(act: Callable[[], None]) -> Iterator[None]:
+    """Call `act` before a signal ends the process where nobody handles it; those that are handled come by `finally`."""
+
+    def end(number: int, frame: object) -> None:
+        act()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)

@@ -152,20 +152,20 @@ async def test_the_transcript_and_the_process_list_hold_no_password(
     assert lines and not any(PASSWORD.encode() in line for line in lines)
 
 
-@pytest.mark.parametrize("leaving", [False, True])
+@pytest.mark.parametrize(("leaving", "code"), [(None, 1), (signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
 def test_a_command_in_a_terminal_asks_without_echo_and_can_be_left(
-    leaving: bool, rented: Server, tmp_path: Path
+    leaving: signal.Signals | None, code: int, rented: Server, tmp_path: Path
 ) -> None:
     words = [sys.executable, "-m", "console.cli", "status", *words_for(rented), "--root", "/no/such/root"]
     terminal = Terminal(words, environment=environment(tmp_path / "home"))
     try:
         terminal.until(lambda: "password for" in terminal.text)
-        if leaving:
-            os.kill(terminal.process.pid, signal.SIGINT)
-            assert terminal.wait() == 130, terminal.text
+        if leaving is not None:
+            os.kill(terminal.process.pid, leaving)
+            assert terminal.wait() == code, terminal.text
         else:
             terminal.type(PASSWORD + "\r")
-            assert terminal.wait() == 1
+            assert terminal.wait() == code
             assert "there is no folder" in terminal.text, terminal.text.split()
         assert PASSWORD.encode() not in terminal.raw
         assert terminal.settings()[3] == terminal.before[3], "the echo is back"

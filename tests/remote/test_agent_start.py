@@ -11,6 +11,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from console.ship import package
 from remote.agent import CHANGING, LOOKING
 from remote.options import Options
@@ -21,9 +23,15 @@ from tests.support.agent import LIMIT_S
 from tests.support.tree import make_tree
 
 
-def test_methods_come_after_the_first_snapshot_and_stay_when_the_archive_goes(tmp_path: Path) -> None:
-    stored = tmp_path / package().name
-    stored.write_bytes(package().data)
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """The archive as it lies on a container."""
+    archive = tmp_path / package().name
+    archive.write_bytes(package().data)
+    return archive
+
+
+def test_methods_come_after_the_first_snapshot_and_stay_when_the_archive_goes(stored: Path) -> None:
     code = (
         "import os, sys\n"
         "archive, looking, changing = sys.argv[1], sys.argv[2].split(), sys.argv[3].split()\n"
@@ -41,9 +49,7 @@ def test_methods_come_after_the_first_snapshot_and_stay_when_the_archive_goes(tm
     assert (done.returncode, done.stdout.split("\n")[:3]) == (0, ["[]", "[]", "[]"]), done.stderr
 
 
-def test_an_archive_that_went_too_early_does_not_end_the_agent(tmp_path: Path) -> None:
-    stored = tmp_path / package().name
-    stored.write_bytes(package().data)
+def test_an_archive_that_went_too_early_does_not_end_the_agent(stored: Path) -> None:
     code = (
         "import os, sys\n"
         "sys.path.insert(0, sys.argv[1])\n"
